@@ -80,7 +80,7 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
     Raises FormulaError for anything outside the grammar.
     """
     text = text.strip()
-    return _Translation(text, key).part(_read(text, key)).expression
+    return _Translation(text, key).translate(_read(text, key)).expression
 
 
 def parameters_of(expression: sympy.Expr) -> set[str]:
@@ -110,11 +110,11 @@ def _read(text: str, key: str) -> ast.expr:
             raise _Translation(text, key).refuse(f"more than {MAX_DEPTH} levels of nesting or {MAX_TERMS} terms")
         children = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
         # a + b + c is one level: a sum of sums
-        waiting += [(each, level + 1, depth + (_chain(node) != _chain(each))) for each in children]
+        waiting += [(each, level + 1, depth + (_find_chain(node) != _find_chain(each))) for each in children]
     return tree.body
 
 
-def _chain(node: ast.AST) -> object:
+def _find_chain(node: ast.AST) -> object:
     """Return the operators of a sum or of a product; otherwise the node itself."""
     kind = type(node.op) if isinstance(node, ast.BinOp) else None
     return "sum" if kind in (ast.Add, ast.Sub) else "product" if kind in (ast.Mult, ast.Div) else node
@@ -147,9 +147,9 @@ class _Translation:
             f"({' '.join(FUNCTIONS)}), got {what} in {shorten(self.text)}"
         )
 
-    def part(self, node: ast.expr) -> _Part:
+    def translate(self, node: ast.expr) -> _Part:
         if isinstance(node, ast.Constant):
-            return self.number(node)
+            return self.read_number(node)
         if isinstance(node, ast.Name):
             if not _NAME.match(node.id):
                 raise self.refuse(f"the name {node.id!r}")
@@ -157,17 +157,17 @@ class _Translation:
                 raise self.refuse(f"{node.id!r} without an argument")
             return _Part(sympy.pi, math.pi) if node.id == "pi" else _Part(symbol(node.id), None)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-            operand = self.part(node.operand)
+            operand = self.translate(node.operand)
             if isinstance(node.op, ast.UAdd):
                 return operand
             return _Part(-operand.expression, None if operand.value is None else -operand.value, operand.degree)
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return self.combined(_OPERATORS[type(node.op)], self.part(node.left), self.part(node.right))
+            return self.combine(_OPERATORS[type(node.op)], self.translate(node.left), self.translate(node.right))
         if isinstance(node, ast.Call):
-            return self.call(node)
-        raise self.refuse(_node_name(node))
+            return self.translate_call(node)
+        raise self.refuse(_describe_node(node))
 
-    def number(self, node: ast.Constant) -> _Part:
+    def read_number(self, node: ast.Constant) -> _Part:
         value = node.value
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self.refuse(shorten(value))
@@ -180,7 +180,7 @@ class _Translation:
             raise self.refuse(f"the number {shorten(written)}, outside {1 / _LARGEST:g} to {_LARGEST:g},")
         return _Part(sympy.Rational(written), float(value))  # exact: 0.45 is 9/20, so terms cancel where they should
 
-    def combined(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> _Part:
+    def combine(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> _Part:
         if operator is pow and right.value is not None:
             if not abs(right.value) <= MAX_EXPONENT:
                 raise self.refuse(f"an exponent outside -{MAX_EXPONENT} to {MAX_EXPONENT}")
@@ -194,7 +194,7 @@ class _Translation:
         if degree > _MAX_DEGREE:
             raise self.refuse(f"powers and products of degree above {_MAX_DEGREE}")
         if left.value is not None and right.value is not None:
-            value = self.constant(operator, left.value, right.value)
+            value = self.compute_constant(operator, left.value, right.value)
             exact = left.expression
             digits = max(len(str(abs(exact.p))), len(str(exact.q))) if exact.is_Rational else 1  # of its larger part
             if operator is pow and digits * abs(right.value) > MAX_DIGITS:
@@ -206,35 +206,35 @@ class _Translation:
             if left.value <= 0:
                 raise self.refuse("a number that is not positive, to a power that is not a number,")
             # as exp(exponent * log(base)): exact powers could grow without bound
-            return self.simplified(sympy.exp(right.expression * sympy.Float(math.log(left.value))), degree)
-        return self.simplified(operator(left.expression, right.expression), degree)
+            return self.make_part(sympy.exp(right.expression * sympy.Float(math.log(left.value))), degree)
+        return self.make_part(operator(left.expression, right.expression), degree)
 
-    def simplified(self, expression: sympy.Expr, degree: int) -> _Part:
+    def make_part(self, expression: sympy.Expr, degree: int) -> _Part:
         """Return a piece whose names may have cancelled: x - x is a number again."""
         if expression.free_symbols:
             return _Part(expression, None, degree)
-        return _Part(expression, self.constant(float, expression), degree)
+        return _Part(expression, self.compute_constant(float, expression), degree)
 
-    def call(self, node: ast.Call) -> _Part:
+    def translate_call(self, node: ast.Call) -> _Part:
         if not isinstance(node.func, ast.Name):
-            raise self.refuse(f"a call of {_node_name(node.func)}")
+            raise self.refuse(f"a call of {_describe_node(node.func)}")
         name = node.func.id
         if name not in FUNCTIONS:
             near = difflib.get_close_matches(name, FUNCTIONS, 1)
             raise self.refuse(f"the function {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
         if node.keywords or len(node.args) != 1:
             raise self.refuse(f"{name!r} with {len(node.args) + len(node.keywords)} arguments")
-        argument = self.part(node.args[0])
+        argument = self.translate(node.args[0])
         symbolic, numerical = FUNCTIONS[name]
         if name == "log" and argument.value is not None:  # an exact one would meet an exp and be a power again
-            value = self.constant(numerical, argument.value)
+            value = self.compute_constant(numerical, argument.value)
             return _Part(sympy.Float(value), value)
         if argument.value is None:
-            return self.simplified(symbolic(argument.expression), 1)
-        value = self.constant(numerical, argument.value)  # before sympy, which would write exp(1e9*log(7)) out
+            return self.make_part(symbolic(argument.expression), 1)
+        value = self.compute_constant(numerical, argument.value)  # before sympy, which would write exp(1e9*log(7)) out
         return _Part(symbolic(argument.expression), value)
 
-    def constant(self, function: Callable[..., Any], *arguments: Any) -> float:
+    def compute_constant(self, function: Callable[..., Any], *arguments: Any) -> float:
         try:
             value = function(*arguments)
         except (ArithmeticError, ValueError, TypeError):
@@ -244,7 +244,7 @@ class _Translation:
         return float(value)
 
 
-def _node_name(node: ast.AST) -> str:
+def _describe_node(node: ast.AST) -> str:
     """Return the name of a syntax node in messages."""
     return {
         "Attribute": "a dot", "Subscript": "an index", "Lambda": "a lambda", "Compare": "a comparison",
@@ -281,7 +281,7 @@ def prepare(
 def _compile(
     expressions: tuple[sympy.Expr, ...], names: tuple[str, ...], *numbers: float
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
-    operations, results = _laid_out(expressions)
+    operations, results = _list_operations(expressions)
     parameters = dict(zip(names, numbers, strict=True))
     known: list[Any] = [None] * len(operations)
     given: list[tuple[int, str]] = []
@@ -303,7 +303,7 @@ def _compile(
             steps.append((place, operate, arguments[0], arguments[1:]))
             varying.add(place)
 
-    def evaluated(values: Mapping[str, Any]) -> list[Any]:
+    def evaluate(values: Mapping[str, Any]) -> list[Any]:
         # constants stay as they are from call to call
         slots = known.copy()
         for place, name in given:
@@ -312,20 +312,20 @@ def _compile(
             slots[place] = operate(slots[one], slots[rest[0]]) if rest else operate(slots[one])
         return [slots[i] for i in results]
 
-    return evaluated
+    return evaluate
 
 
 @lru_cache(maxsize=256)
-def _laid_out(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
+def _list_operations(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
     """Return operations, each after its arguments, and the index of each expression's result."""
     operations: list[Operation] = []
     places: dict[sympy.Expr, int] = {}
 
-    def added(operate: str | Callable[..., Any], *arguments: int) -> int:
+    def add_operation(operate: str | Callable[..., Any], *arguments: int) -> int:
         operations.append((operate, arguments))
         return len(operations) - 1
 
-    def place(expression: sympy.Expr) -> int:
+    def find_place(expression: sympy.Expr) -> int:
         if expression in places:
             return places[expression]
         power = expression.exp if expression.is_Pow else sympy.S.Zero
@@ -334,16 +334,16 @@ def _laid_out(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...
             # from the first operand to the last, as sympy orders them, so that results do not depend on the process
             operands = [expression.base] * abs(int(power)) if is_product else expression.args
             operate = np.add if expression.is_Add else np.multiply
-            number = reduce(lambda left, right: added(operate, left, right), map(place, operands))
-            number = added(_one_over, number) if power < 0 else number
+            number = reduce(lambda left, right: add_operation(operate, left, right), map(find_place, operands))
+            number = add_operation(_one_over, number) if power < 0 else number
         elif power == sympy.S.Half:
-            number = added(np.sqrt, place(expression.base))
+            number = add_operation(np.sqrt, find_place(expression.base))
         else:
-            number = added(_operation(expression), *map(place, expression.args))
+            number = add_operation(_operation(expression), *map(find_place, expression.args))
         places[expression] = number
         return number
 
-    results = tuple(place(expression) for expression in expressions)
+    results = tuple(find_place(expression) for expression in expressions)
     return tuple(operations), results
 
 

@@ -40,12 +40,12 @@ def show_progress(quiet: bool) -> Iterator[Listener | None]:
         yield None
     elif sys.stderr.isatty():
         with make_progress_bar() as bar:
-            yield progress_rows(bar)
+            yield make_progress_rows(bar)
     else:
-        yield _progress_lines()
+        yield _make_progress_lines()
 
 
-def _progress_lines() -> Listener:
+def _make_progress_lines() -> Listener:
     """Return a listener that prints a line at the start and the end of each phase, and every few seconds between."""
     last: dict[str, float] = {}
 
@@ -63,7 +63,7 @@ def _progress_lines() -> Listener:
     return print_progress
 
 
-def progress_rows(bar: RichProgress) -> Listener:
+def make_progress_rows(bar: RichProgress) -> Listener:
     """Return a listener that shows each phase as a row of a display."""
     rows: dict[str, TaskID] = {}
 
@@ -143,7 +143,7 @@ def format_software(data: xr.Dataset) -> Iterator[str]:
         yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))
 
 
-def runs_document(phases: Mapping[str, Completeness]) -> dict[str, Any]:
+def describe_runs_as_json(phases: Mapping[str, Completeness]) -> dict[str, Any]:
     """Return the counts and messages of each phase for JSON."""
     from evogt_study.schema.status import Status
 
@@ -226,7 +226,7 @@ def print_result(
             Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).tell(final=True)
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     if as_json:
-        print_json({"result": str(path), "complete": True, "phases": runs_document(found)})
+        print_json({"result": str(path), "complete": True, "phases": describe_runs_as_json(found)})
     for phase, each in found.items():
         if phase == "main" or phase in failed:
             if not as_json:

@@ -141,7 +141,7 @@ def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
         print_line(f"{made.path}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
     return {
         "result": str(made.path), "well": made.well, "findings": made.findings, "recomputed": made.recomputed,
-        "left_out": made.left_out, "phases": display.runs_document(phases),
+        "left_out": made.left_out, "phases": display.describe_runs_as_json(phases),
     }  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: P
         state = {"running": computation.runs, "complete": not waits and not description_path(path).exists()}
         unplanned = 0 if done is None else done.count_unplanned()
         display.print_json(
-            {"result": str(path), **state, "unplanned": unplanned, "phases": display.runs_document(found)}
+            {"result": str(path), **state, "unplanned": unplanned, "phases": display.describe_runs_as_json(found)}
         )
     for phase, each in {} if as_json else found.items():
         print_line(f"{path} ({phase}): {display.format_counts(each)}")
@@ -146,7 +146,7 @@ def list_results(folder: Path, where: str, as_json: bool) -> None:
         rows = [
             {
                 "file": str(each.path), "study": each.study, "method": each.method, "date": each.date,
-                "complete": each.is_finished, "axes": each.axes, **display.runs_document({"": each.runs})[""],
+                "complete": each.is_finished, "axes": each.axes, **display.describe_runs_as_json({"": each.runs})[""],
             }
             for each in results
         ]  # fmt: skip
@@ -191,7 +191,7 @@ def list_(places: tuple[Path, ...]) -> None:
         print_line(_describe_kept(each))
         for path, keys, about, size in each.shards:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
-            print_line(f"  {when}  {len(keys):,} runs, {_size(size)}: {about or 'no reason recorded'}")
+            print_line(f"  {when}  {len(keys):,} runs, {_format_size(size)}: {about or 'no reason recorded'}")
         for error in each.unread:
             print_line(f"  {error}")
     if not found:
@@ -230,10 +230,10 @@ def _results(places: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _describe_kept(found: Kept) -> str:
-    return f"{found.folder}: {found.runs:,} runs, {_size(found.size)}"
+    return f"{found.folder}: {found.runs:,} runs, {_format_size(found.size)}"
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     """Return a number of bytes in a suitable unit."""
     unit = max((unit for unit in range(4) if count >= 1000**unit), default=0)
     return f"{count / 1000**unit:.3g} {('bytes', 'kB', 'MB', 'GB')[unit]}"

@@ -63,10 +63,10 @@ def to_number(text: str) -> float | None:
         return None
 
 
-def last_digit(text: str) -> float:
+def find_last_digit(text: str) -> float:
     """Return the size of one unit in the last printed digit.
 
-    >>> last_digit("4.50e-2")
+    >>> find_last_digit("4.50e-2")
     0.0001
     """
     mantissa, _, exponent = text.lower().partition("e")
@@ -86,7 +86,7 @@ def judge_value(published: str, computed: float | str, measure: Measure = Measur
         return Verdict.differs
     if measure is Measure.bound:
         return Verdict.all_digits if computed <= target else Verdict.differs
-    units = abs(computed - target) / last_digit(published)
+    units = abs(computed - target) / find_last_digit(published)
     if units <= 0.5 * (1.0 + 1e-9):  # a value on the half-unit itself may round either way
         return Verdict.all_digits
     if measure is Measure.order:
@@ -207,7 +207,7 @@ def read_statistic(data: xr.Dataset, labels: Labels) -> Computed:
     return compute(values, labels["statistic"])
 
 
-def _of_study(template: str, read: Callable[[xr.Dataset, Labels], Computed] = read_statistic) -> PublishedTable:
+def _make_study_table(template: str, read: Callable[[xr.Dataset, Labels], Computed] = read_statistic) -> PublishedTable:
     """Return a table whose rows belong to one study each: the template with the labels of the row."""
     return PublishedTable(
         lambda labels: (_find_study(template, labels),),
@@ -385,52 +385,44 @@ RENAMED = {
     "p1_fem_target_1d": "p1_fem_target",
 }  # fmt: skip
 """Studies by the names that the labels give them."""
-TABLES: Mapping[str, PublishedTable] = {
-    "oscillatory_1d": _of_study("oscillatory_1d"),
-    "target_1d": _of_study("target_1d"),
-    "p1_fem": _of_study("p1_fem_{problem}", _read_p1_fem),
-    "feature_count": _of_study("feature_count"),
-    "conditioning": _of_study("oscillatory_1d", _read_conditioning),
-    "threshold": _of_study("threshold"),
-    "quadrature": _of_study("quadrature"),
-    "temporal_convergence": _of_study("temporal_{problem}", _read_temporal_convergence),
-    "reference_tolerance": _CLAIMED,
-    "space_time_diagnostic": _of_study("{method}"),
-    "operator_2d": _of_study(
+_READERS: Mapping[str, PublishedTable] = {
+    "p1_fem": _make_study_table("p1_fem_{problem}", _read_p1_fem),
+    "conditioning": _make_study_table("oscillatory_1d", _read_conditioning),
+    "temporal_convergence": _make_study_table("temporal_{problem}", _read_temporal_convergence),
+    "space_time_diagnostic": _make_study_table("{method}"),
+    "operator_2d": _make_study_table(
         "operator_2d",
         lambda data, labels: read_statistic(data, {**labels, "modulation": _OPERATORS[labels["operator"]]}),
     ),
-    "nonseparable_2d": _of_study("nonseparable_2d"),
-    "nonseparable_3d": _of_study("nonseparable_3d"),
-    "cross_grid": _CLAIMED,
-    "allen_cahn_2d": _of_study("allen_cahn_2d"),
-    "allen_cahn_reference": _CLAIMED,
     "gamma_selected": PublishedTable(lambda labels: (_find_study("{study}", labels),), _read_gamma_selected),
-    "claims": _CLAIMED,
+    **dict.fromkeys(("reference_tolerance", "cross_grid", "allen_cahn_reference", "claims"), _CLAIMED),
 }
-"""Tables by the name of their CSV, in the order of the paper."""
+TABLES: Mapping[str, PublishedTable] = {
+    name: _READERS.get(name) or _make_study_table(name)
+    for name in (
+        "oscillatory_1d", "target_1d", "p1_fem", "feature_count", "conditioning", "threshold", "quadrature",
+        "temporal_convergence", "reference_tolerance", "space_time_diagnostic", "operator_2d", "nonseparable_2d",
+        "nonseparable_3d", "cross_grid", "allen_cahn_2d", "allen_cahn_reference", "gamma_selected", "claims",
+    )
+}  # fmt: skip
+"""Tables by the name of their CSV, in the order of the paper.  Most have statistics of the study of that name."""
 
 
 def read_published(folder: Path) -> list[Row]:
     """Read all published numbers of `folder`, in the order of `TABLES`.  Raises InputError for a missing file."""
-    return [row for name in TABLES for row in _read_rows(folder, name)]
-
-
-def _read_rows(folder: Path, name: str) -> list[Row]:
-    path = folder / f"{name}.csv"
-    if name != "gamma_selected":
-        columns = ("table", "source", "value")
-        return [
-            Row(name, raw.get("table") or "text", {key: raw[key] for key in raw if key not in columns}, raw["value"])
-            for raw in read_csv(path, "value")
-        ]
-    place = ("study", "epsilon")  # the other columns are dictionaries
-    return [
-        Row(name, name, {key: raw[key] for key in place if raw[key]} | {"dictionary": key, "variable": "gamma"}, text)
-        for raw in read_csv(path, *place)
-        for key, text in raw.items()
-        if key not in place and text
-    ]
+    rows, columns = [], ("table", "source", "value")
+    place = ("study", "epsilon")  # in the table of shape parameters, whose other columns are dictionaries
+    for name in TABLES:
+        if name == "gamma_selected":
+            for raw in read_csv(folder / f"{name}.csv", *place):
+                at = {key: raw[key] for key in place if raw[key]}
+                found = {key: text for key, text in raw.items() if key not in place and text}
+                rows += [Row(name, name, at | {"dictionary": key, "variable": "gamma"}, found[key]) for key in found]
+        else:
+            for raw in read_csv(folder / f"{name}.csv", "value"):
+                labels = {key: text for key, text in raw.items() if key not in columns}
+                rows.append(Row(name, raw.get("table") or "text", labels, raw["value"]))
+    return rows
 
 
 def read_csv(path: Path, *needed: str) -> list[dict[str, str]]:

@@ -14,7 +14,7 @@ from evogt_study.analysis.export import on_grid
 from evogt_study.errors import InputError, shorten
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
-from evogt_study.plots.canvas import Canvas, Plot, new_canvas, new_panels
+from evogt_study.plots.canvas import Canvas, Plot, make_canvas, make_panels
 from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
@@ -43,8 +43,8 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
     data, dim = _find_abscissa(data, variable)
     runs = groups.group_runs(data, variable, request, wanted=("hue", "col"), own=True)
     x = np.asarray(data[dim].values, dtype=float)
-    canvas = new_panels(len(runs.col.values), request)
-    canvas.label_panels(runs, groups.label_of(data[dim]))
+    canvas = make_panels(len(runs.col.values), request)
+    canvas.label_panels(runs, groups.make_label(data[dim]))
     _draw_bundles(canvas, runs, x, runs.values)
     for axes in canvas.axes:
         axes.margins(x=0.0 if len(x) >= MIN_UNMARKED else 0.03)
@@ -54,7 +54,7 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
     canvas.add_series_legend(runs, markers=False)
     canvas.add_footnote(runs.footnote(runs.list_incomplete(groups.MAX_LISTED), _explain_band(runs)))
     last = replace(runs, values=runs.values[..., -1]).medians
-    what = f"At the end of {groups.title_of(data[dim])}, {'medians' if runs.over else 'values'} of"
+    what = f"At the end of {groups.make_title(data[dim])}, {'medians' if runs.over else 'values'} of"
     marks = "Line: median.  Band: minimum to maximum, or 5 % to 95 % quantiles if there are many runs."
     return canvas.finish(variable, marks, runs.describe_extremes(last, what), runs.describe_subject())
 
@@ -65,7 +65,7 @@ def _find_abscissa(data: xr.Dataset, variable: str) -> tuple[xr.Dataset, str]:
     A coordinate `t` of the runs has the index `t_index`.  The data then have the variable on a common grid of it.
     Raises InputError for a variable with another number of dimensions.
     """
-    values, own = groups.numeric_array(data, variable), groups.variable_dimensions(data, variable)
+    values, own = groups.get_numeric_array(data, variable), groups.find_own_dimensions(data, variable)
     if len(own) != 1:
         have = ", ".join(name for name in map(str, data.data_vars) if is_time_series(data, name)) or "none"
         raise InputError(
@@ -86,7 +86,7 @@ def _draw_bundles(canvas: Canvas, runs: groups.GroupedRuns, x: Array, values: Ar
     """Draw median and band of each series at each x.  Runs without any value are left out."""
     levels = (0.0, 0.5, 1.0) if runs.largest <= MAX_WHOLE_BAND else (0.05, 0.5, 0.95)
     for panel, one in np.ndindex(values.shape[:2]):
-        lines, axes, mark = values[panel, one, 0], canvas.axes[panel], style.series_style(one)
+        lines, axes, mark = values[panel, one, 0], canvas.axes[panel], style.choose_series_style(one)
         there = np.isfinite(lines).any(axis=0)
         count = int(np.isfinite(lines).any(axis=1).sum())
         if not count:
@@ -108,7 +108,7 @@ def _explain_band(runs: groups.GroupedRuns) -> str:
 # a mode, node or feature is not a quantity; singular values have `spectrum`
 def is_time_series(data: xr.Dataset, variable: str) -> bool:
     """Test for a variable that is drawn well as a line over its one own dimension."""
-    own = groups.variable_dimensions(data, variable)
+    own = groups.find_own_dimensions(data, variable)
     if len(own) != 1 or data[variable].dtype.kind not in "iuf" or own[0] in ("mode", "node", "feature"):
         return False
     return data.sizes[own[0]] > 1 and (own[0] not in data.coords or data[own[0]].dtype.kind in "iuf")
@@ -140,14 +140,14 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         for option, named in (("hue", [request.hue]), ("col", [request.col]), ("over", request.over or ())):
             if "tau" in named:
                 raise InputError(f"`--{option}` must not be tau, which cuts singular values and does not change them")
-        known = data[variable].notnull().any(groups.variable_dimensions(data, variable))
+        known = data[variable].notnull().any(groups.find_own_dimensions(data, variable))
         names = [name for name in (variable, "run_status", "run_key") if name in data]
         data = data[names].isel(tau=known.argmax("tau")).drop_vars("tau")
     runs = groups.group_runs(data, variable, request, wanted=("hue", "col"), own=True)
     with np.errstate(invalid="ignore"):
         relative = runs.values / runs.values[..., :1]
     relative[~(relative > 0.0)] = np.nan
-    canvas = new_panels(len(runs.col.values), request)
+    canvas = make_panels(len(runs.col.values), request)
     canvas.label_panels(runs, "index $i$")
     canvas.axes[0].set_ylabel(r"singular value $\sigma_i / \sigma_1$")
     _draw_bundles(canvas, runs, np.arange(1, relative.shape[-1] + 1, dtype=float), relative)
@@ -197,7 +197,7 @@ def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str
     """Return the fields of one run at one time, over at most two directions, and a description of the selection."""
     if FIELD not in data:
         raise InputError(f"`{FIELD}` must be in the file to draw it. Put it into `record` of the study's [output]")
-    axes = groups.axes_of(data, FIELD)
+    axes = groups.find_axes(data, FIELD)
     unknown = [name for name in request.at if name not in data[FIELD].dims]
     if unknown:
         known = ", ".join(map(str, data[FIELD].dims))
@@ -232,7 +232,7 @@ def _draw_curves(
     x = np.asarray(numerical[dim].values, dtype=float)
     rows = 1 if error is None else 2
     size = (style.COLUMN_WIDTH, 1.3 + 1.25 * rows)
-    canvas = new_canvas(rows, 1, size, request, sharex=True, height_ratios=[1.6, 1.0][:rows])
+    canvas = make_canvas(rows, 1, size, request, sharex=True, height_ratios=[1.6, 1.0][:rows])
     drawn = canvas.axes
     if exact is not None and error is not None:
         drawn[0].plot(x, exact.values, color=style.STYLES[0][0], linewidth=2.2, alpha=0.35, label="exact")
@@ -245,7 +245,7 @@ def _draw_curves(
     canvas.add_legend(*drawn[0].get_legend_handles_labels())
     for axes in drawn:
         axes.margins(x=0.0)
-    drawn[-1].set_xlabel(canvas.wrap(groups.label_of(numerical[dim])))
+    drawn[-1].set_xlabel(canvas.wrap(groups.make_label(numerical[dim])))
     return canvas
 
 
@@ -261,7 +261,7 @@ def _draw_panels(
     if exact is not None and error is not None:
         fields = {"exact": exact.values, "numerical": numerical.values, "absolute error": error}
     size = (style.COLUMN_WIDTH, 2.9) if len(fields) == 1 else (style.TEXT_WIDTH, 2.4)
-    canvas = new_canvas(1, len(fields), size, request, sharex=True, sharey=True)
+    canvas = make_canvas(1, len(fields), size, request, sharex=True, sharey=True)
     limit = max(_largest(each) for each in (numerical.values, fields.get("exact", np.zeros(1)))) or 1.0
     ends = [(float(numerical[dim].min()), float(numerical[dim].max())) for dim in (across, up)]
     for axes, (title, values) in zip(canvas.axes, fields.items(), strict=True):
@@ -275,7 +275,7 @@ def _draw_panels(
         )
         axes.set_aspect("equal")
         axes.set_title(title)
-        axes.set_xlabel(groups.label_of(numerical[across]))
+        axes.set_xlabel(groups.make_label(numerical[across]))
         axes.grid(visible=False)
         axes.set(xlim=ends[0], ylim=ends[1])
         for which, (low, high) in zip((axes.xaxis, axes.yaxis), ends, strict=True):
@@ -288,7 +288,7 @@ def _draw_panels(
             number_format.set_powerlimits((-2, 3))
             canvas.figure.colorbar(mesh, cax=beside, format=number_format)
             beside.yaxis.set_offset_position("left")
-    canvas.axes[0].set_ylabel(groups.label_of(numerical[up]))
+    canvas.axes[0].set_ylabel(groups.make_label(numerical[up]))
     return canvas
 
 

@@ -21,7 +21,7 @@ from evogt_study.analysis.tables import choice_of_pilot
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
-from evogt_study.plots.canvas import Plot, new_panels, wrap_label
+from evogt_study.plots.canvas import Plot, make_panels, wrap_label
 from evogt_study.plots.groups import PlotRequest
 
 MAX_POINTS_OF_GROUP = 200  # more hide each other
@@ -52,7 +52,7 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     """
     runs = groups.group_runs(data, variable, request, max_x=MAX_GROUPS)
     limits, many = runs.median_intervals(), runs.largest > MAX_POINTS_OF_GROUP
-    canvas = new_panels(len(runs.col.values), request)
+    canvas = make_panels(len(runs.col.values), request)
     canvas.label_panels(runs, runs.x.label)
     _, series, places = runs.medians.shape
     width = 0.8 / series
@@ -63,7 +63,7 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
         for one, place in np.ndindex(series, places):
             centre = place + (one - (series - 1) / 2.0) * width
             ends = limits[panel, one, place]
-            _draw_group(axes, centre, width, runs.sample(panel, one, place), style.series_style(one), many=many)
+            _draw_group(axes, centre, width, runs.sample(panel, one, place), style.choose_series_style(one), many=many)
             if np.isfinite(ends).all():
                 axes.plot([centre - 0.34 * width] * 2, ends, color="black", linewidth=1.0, zorder=3.4, gid="interval")
         axes.set_xticks(range(places), labels=labels, rotation=90 if crowded and max(map(len, labels)) > 1 else 0)
@@ -131,7 +131,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     if sampled_dimensions(data) and groups.is_measured(data, request):  # no two points of a random sample form a group
         return draw_scatter(data, variable, request)
     runs = _group_along(data, variable, request)
-    canvas = new_panels(len(runs.col.values), request)
+    canvas = make_panels(len(runs.col.values), request)
     numbers = np.zeros(runs.planned.shape[:3]) if runs.numbers is None else runs.numbers
     medians, limits, known = runs.medians, runs.median_intervals(), numbers[np.isfinite(numbers)]
     canvas.scale_values(runs.values, runs.is_error)
@@ -176,7 +176,7 @@ def _group_along(data: xr.Dataset, variable: str, request: PlotRequest) -> group
     axes = replace(request, x=None)
     runs, other = (groups.group_runs(data, each, axes, numeric=True) for each in (variable, request.x))
     return replace(
-        runs, numbers=other.medians, x=replace(runs.x, name=request.x, label=groups.label_of(data[request.x]))
+        runs, numbers=other.medians, x=replace(runs.x, name=request.x, label=groups.make_label(data[request.x]))
     )
 
 
@@ -184,7 +184,7 @@ def _draw_series(
     axes: Axes, runs: groups.GroupedRuns, where: tuple[int, int], x: Array, beside: Array, medians: Array, limits: Array
 ) -> None:
     """Draw the runs of a series, as points or as a band, the line through its medians, and their intervals."""
-    mark, samples = style.series_style(where[1]), [runs.sample(*where, place) for place in range(len(x))]
+    mark, samples = style.choose_series_style(where[1]), [runs.sample(*where, place) for place in range(len(x))]
     there = np.array([len(sample) > 0 for sample in samples]) & np.isfinite(x)
     order = np.flatnonzero(there)[np.argsort(x[there], kind="stable")]
     if runs.largest > MAX_POINTS_OF_GROUP and len(order):
@@ -241,11 +241,11 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     wanted = ("hue", "col") if request.col is not None else ("hue",)
     runs, other = (groups.group_runs(data, name, request, wanted=wanted, pooled=True) for name in (variable, x))
     both = np.isfinite(runs.values) & np.isfinite(other.values) & runs.planned
-    canvas = new_panels(len(runs.col.values), request)
+    canvas = make_panels(len(runs.col.values), request)
     canvas.label_panels(runs, other.label)
     n_omitted = 0
     for panel, one in np.ndindex(both.shape[:2]):
-        there, mark = both[panel, one, 0], style.series_style(one)
+        there, mark = both[panel, one, 0], style.choose_series_style(one)
         across, up = other.values[panel, one, 0][there], runs.values[panel, one, 0][there]
         most = min(len(up), MAX_SCATTERED)
         kept = np.argsort(up, kind="stable")[np.linspace(0, len(up) - 1, most).round().astype(int)]
@@ -255,7 +255,7 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
             alpha=0.6, markeredgewidth=0.0, gid="runs",
         )  # fmt: skip
     for axes in canvas.axes:
-        style.scale_axis(axes, "x", other.values[both], style.min_log_ratio(other.is_error))
+        style.scale_axis(axes, "x", other.values[both], style.find_min_log_ratio(other.is_error))
     canvas.scale_values(runs.values[both], runs.is_error)
     canvas.add_series_legend(runs, lines=False)
     canvas.add_footnote(runs.footnote(f"{n_omitted:,} of them are not drawn, evenly chosen" if n_omitted else ""))
@@ -272,8 +272,8 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
 
     The fit is on the scales of the figure.  Raises InputError if the result has no sample.
     """
-    groups.numeric_array(data, variable)
-    here = groups.select_point(data, request.at, groups.axes_of(data, variable))
+    groups.get_numeric_array(data, variable)
+    here = groups.select_point(data, request.at, groups.find_axes(data, variable))
     over = request.over if request.over is not None else sample_dimensions(here[variable])[:1]
     over = tuple(dim for dim in over if dim != DRAWN)
     if not over:
@@ -284,7 +284,7 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     names = list(sample.names)
     chosen = [names.index(request.x)] if request.x in names else list(range(len(names)))[: groups.MAX_PANELS]
     alone = len(chosen) == 1
-    canvas = new_panels(len(chosen), request, sharex=False)
+    canvas = make_panels(len(chosen), request, sharex=False)
     y = runs.values.ravel()
     there = np.isfinite(y)
     canvas.scale_values(y, runs.is_error)
@@ -303,10 +303,10 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
             logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
             axes.plot(*fit_trend(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")
         axes.plot(
-            x[there], y[there], color=style.series_style(2).colour, marker="o", linestyle="none", markersize=2.4,
+            x[there], y[there], color=style.choose_series_style(2).colour, marker="o", linestyle="none", markersize=2.4,
             alpha=0.45, markeredgewidth=0.0, gid="runs", zorder=1.9,
         )  # fmt: skip
-        label = groups.label_of(here[names[place]]) if names[place] in here.coords else names[place]
+        label = groups.make_label(here[names[place]]) if names[place] in here.coords else names[place]
         axes.set_xlabel(canvas.wrap(label))
     for axes in canvas.axes[:: canvas.columns]:
         axes.set_ylabel(wrap_label(runs.label, 32 if alone else 24))
@@ -358,11 +358,11 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         axis = runs.x.name or runs.hue.name or "none"
         raise InputError(f"a heat map must have two axes with several values besides the sample, got {axis}")
     medians, count = runs.medians, len(runs.col.values)
-    known, min_ratio = medians[np.isfinite(medians)], style.min_log_ratio(runs.is_error)
+    known, min_ratio = medians[np.isfinite(medians)], style.find_min_log_ratio(runs.is_error)
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     is_log = low > 0.0 and high > min_ratio * low  # as the colour bar is scaled
     norm = LogNorm(low, high) if is_log else Normalize(low, high if high > low else low + (abs(low) or 1.0))
-    canvas = new_panels(count, request, (style.COLUMN_WIDTH, 2.6))
+    canvas = make_panels(count, request, (style.COLUMN_WIDTH, 2.6))
     across = len(runs.x.values) * canvas.columns
     write = across <= MAX_WRITTEN[canvas.columns > 1] and len(runs.hue.values) <= 2 * MAX_WRITTEN[0]
     meshes = [axes.imshow(medians[panel], cmap="cividis", norm=norm, aspect="auto", origin="lower")
@@ -407,4 +407,6 @@ def _annotate_cells(axes: Axes, runs: groups.GroupedRuns, panel: int, norm: Norm
             dark = np.isfinite(value) and float(norm(value)) < 0.5  # the lower half of cividis
             back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if empty else None
             colour = "white" if dark else "black"
-            axes.text(column, row, text, ha="center", va="center", fontsize=style.font_size(), color=colour, bbox=back)
+            axes.text(
+                column, row, text, ha="center", va="center", fontsize=style.find_font_size(), color=colour, bbox=back
+            )

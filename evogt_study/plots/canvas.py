@@ -91,13 +91,13 @@ class Canvas:
 
     def scale_values(self, values: Any, is_error: bool) -> None:
         """Scale y: logarithmic for an error, or if the values span three decades."""
-        style.scale_axis(self.axes[0], "y", values, style.min_log_ratio(is_error))
+        style.scale_axis(self.axes[0], "y", values, style.find_min_log_ratio(is_error))
 
     def add_legend(self, handles: Sequence[Any], labels: Sequence[str], title: str = "", *, lines: bool = True) -> None:
         """Put one legend above all panels, with as many entries in a row as fit; into the first of the user's axes."""
         if not labels:
             return
-        figure, size = self.figure, style.font_size()
+        figure, size = self.figure, style.find_font_size()
         if not self.is_own:
             self.axes[0].legend(handles, labels, title=title or None)
             return
@@ -125,7 +125,7 @@ class Canvas:
                 [], [], color=mark.colour, linestyle=mark.dashes if lines else "none", linewidth=1.2, markersize=4.2,
                 marker=mark.marker if markers else None,
             )
-            for mark in map(style.series_style, range(len(series)))
+            for mark in map(style.choose_series_style, range(len(series)))
         ]  # fmt: skip
         labels = [*map(style.to_drawable, series), *(str(line.get_label()) for line in more)]
         title = wrap_label(runs.hue.label, LABEL_WIDTH) if series else ""
@@ -135,11 +135,11 @@ class Canvas:
         """Put a footnote below the panels.  On axes of the user only the count of runs, above the last of them."""
         self.footnote = text
         if self.request.notes and not self.is_own:
-            look: dict[str, Any] = {"fontsize": style.font_size(), "color": style.QUIET, "gid": _NOTE}
+            look: dict[str, Any] = {"fontsize": style.find_font_size(), "color": style.QUIET, "gid": _NOTE}
             self.axes[-1].set_title(style.to_drawable(text.partition(";")[0], 600), loc="right", **look)
         elif self.request.notes:
             # letters of matplotlib's own font are about half as wide as its size
-            room = int(self.figure.get_figwidth() * 72.0 / (0.53 * style.font_size()))
+            room = int(self.figure.get_figwidth() * 72.0 / (0.53 * style.find_font_size()))
             lines = textwrap.wrap(style.to_drawable(text, 600), room)
             self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", color=style.QUIET, gid=_NOTE)
             self.grow(0.05 + 0.125 * len(lines))
@@ -147,7 +147,8 @@ class Canvas:
     def finish(self, title: str, marks: str, alt: str, subject: str = "") -> Plot:
         """Apply the look of the request, lay the figure out once, and return it with its texts.
 
-        The layout of a figure of the user does not change.  Raises InputError for unreadable mathematics and for a
+        Labels of the request replace the labels of the panels, or go to the first panel.  The layout of a figure of the
+        user does not change.  Raises InputError for unreadable mathematics and for a
         scale that does not suit the values.
         """
         for gid, most in _MAX_POINTS.items():
@@ -157,39 +158,34 @@ class Canvas:
                 for each in artists:
                     each.set_rasterized(True)
         if self.is_own:
-            self._apply_look()
-            for (
-                axes
-            ) in self.figure.axes:  # the number of ticks follows this size, and not rcParams, whenever it is drawn
-                axes.tick_params(labelsize=style.font_size(), which="both")
+            for which in ("x", "y"):
+                label, scale = getattr(self.request, f"{which}label"), getattr(self.request, f"{which}scale")
+                if label is not None:
+                    text = style.parse_label(f"{which}label", label)
+                    labelled = [axes for axes in self.axes if getattr(axes, f"get_{which}label")()]
+                    for axes in labelled or self.axes[:1]:
+                        getattr(axes, f"set_{which}label")(text)
+                if scale not in (None, *SCALES):
+                    raise InputError(f"`--{which}scale` must be one of {', '.join(SCALES)}, got {shorten(scale)}")
+                for axes in self.axes if scale is not None else ():
+                    if scale == "log" and not getattr(axes.dataLim, f"{which}min") > 0.0:
+                        raise InputError(
+                            f"`--{which}scale` must be linear where values or places are not positive, got {scale}"
+                        )
+                    getattr(axes, f"set_{which}scale")(scale)
+                    axes.autoscale_view()
+            if self.request.title and not self.figure.legends:  # else it is above the legend
+                self.figure.suptitle(style.parse_label("title", self.request.title), x=0.01, ha="left")
+                self.grow(0.2)
+            # the number of ticks follows this size, and not rcParams, whenever the figure is drawn
+            for axes in self.figure.axes:
+                axes.tick_params(labelsize=style.find_font_size(), which="both")
             self.figure.draw_without_rendering()
             self.figure.set_layout_engine("none")  # else it moves a little each time the figure is drawn
         return Plot(self.figure, title, alt, subject or alt, marks, self.footnote)
 
-    def _apply_look(self) -> None:
-        """Set labels, scales and title.  Labels replace the labels of the panels, or go to the first panel."""
-        for which in ("x", "y"):
-            label, scale = getattr(self.request, f"{which}label"), getattr(self.request, f"{which}scale")
-            if label is not None:
-                text = style.parse_label(f"{which}label", label)
-                labelled = [axes for axes in self.axes if getattr(axes, f"get_{which}label")()]
-                for axes in labelled or self.axes[:1]:
-                    getattr(axes, f"set_{which}label")(text)
-            if scale not in (None, *SCALES):
-                raise InputError(f"`--{which}scale` must be one of {', '.join(SCALES)}, got {shorten(scale)}")
-            for axes in self.axes if scale is not None else ():
-                if scale == "log" and not getattr(axes.dataLim, f"{which}min") > 0.0:
-                    raise InputError(
-                        f"`--{which}scale` must be linear where values or places are not positive, got {scale}"
-                    )
-                getattr(axes, f"set_{which}scale")(scale)
-                axes.autoscale_view()
-        if self.request.title and not self.figure.legends:  # else it is above the legend
-            self.figure.suptitle(style.parse_label("title", self.request.title), x=0.01, ha="left")
-            self.grow(0.2)
 
-
-def new_canvas(rows: int, columns: int, size: tuple[float, float], request: PlotRequest, **subplots: Any) -> Canvas:
+def make_canvas(rows: int, columns: int, size: tuple[float, float], request: PlotRequest, **subplots: Any) -> Canvas:
     """Return a figure of `size` inches with rows x columns axes; or the axes or figure of the request.
 
     A changed size in rcParams replaces `size`.  Raises InputError for another number of axes.
@@ -200,12 +196,12 @@ def new_canvas(rows: int, columns: int, size: tuple[float, float], request: Plot
         if len(given) != rows * columns:
             raise InputError(f"`ax` must be as many axes as there are panels, {rows * columns}, got {len(given)}")
         return Canvas(given[0].figure.figure, given, columns, request)  # of a subfigure the figure
-    figure = ax or DisplayedFigure(figsize=requested_size(request) or size)
+    figure = ax or DisplayedFigure(figsize=find_requested_size(request) or size)
     figure.set_layout_engine("constrained")
     return Canvas(figure, list(figure.subplots(rows, columns, squeeze=False, **subplots).ravel()), columns, request)
 
 
-def requested_size(request: PlotRequest) -> tuple[float, float] | None:
+def find_requested_size(request: PlotRequest) -> tuple[float, float] | None:
     """Return width and height of the given figure, the look or rcParams, or None if they are the defaults."""
     if isinstance(request.ax, Figure):
         return cast(tuple[float, float], tuple(request.ax.get_size_inches()))
@@ -213,21 +209,21 @@ def requested_size(request: PlotRequest) -> tuple[float, float] | None:
     return request.size or (tuple(matplotlib.rcParams["figure.figsize"]) if changed else None)
 
 
-def new_panels(
+def make_panels(
     count: int, request: PlotRequest, size: tuple[float, float] = (style.COLUMN_WIDTH, 2.3), *, sharex: bool = True
 ) -> Canvas:
     """Return a canvas of `count` panels: one has the `size`; several fill the width of a page, at most three in a row.
 
     Given axes are one row.
     """
-    width = (requested_size(request) or (style.TEXT_WIDTH,))[0]
+    width = (find_requested_size(request) or (style.TEXT_WIDTH,))[0]
     columns = min(count, 2 if count == 4 else 3, max(1, int(width / PANEL_WIDTH)))
     if request.ax is not None and not isinstance(request.ax, Figure):
         columns = count
     rows = -(-count // columns)
     if count > 1:
         size = (style.TEXT_WIDTH, 0.9 * size[1] * rows)
-    canvas = new_canvas(rows, columns, size, request, sharex=sharex, sharey=True)
+    canvas = make_canvas(rows, columns, size, request, sharex=sharex, sharey=True)
     for spare in canvas.axes[count:]:
         spare.remove()
     canvas.axes = canvas.axes[:count]

@@ -67,10 +67,10 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
     """
     request = request or PlotRequest()
     if request.variable is not None:
-        groups.numeric_array(data, request.variable)
+        groups.get_numeric_array(data, request.variable)
     groups.check_roles(data, request)
-    about, arrays = request.variable or main_variable(data), list(map(str, data.data_vars))
-    scalars = [about] if about and not groups.variable_dimensions(data, about) else []
+    about, arrays = request.variable or find_main_variable(data), list(map(str, data.data_vars))
+    scalars = [about] if about and not groups.find_own_dimensions(data, about) else []
     names = ["dependence"] if CANDIDATE in data.dims else list(KINDS)  # a pilot has one question
     return [
         Choice(name, variable)
@@ -92,13 +92,13 @@ def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -
     if request.ax is not None and look != ("", None, None, None, None, None):
         raise InputError("`ax` must be left out if a title, labels or a size are given: your axes have their own")
     variable = request.variable or _default_variable(data, kind)
-    with matplotlib.rc_context(style.settings()):
+    with matplotlib.rc_context(style.make_settings()):
         plot = KINDS[kind].draw(data, variable, request)
     counts, _, rest = plot.footnote.partition("; ")
     note = "" if request.notes else rest if counts in plot.subject else plot.footnote
     # the long names of the variable and of x if the figure has their declared labels
     names = [name for name in (variable, request.x) if name in data.variables and LABEL in data[name].attrs]
-    meanings = [f"{_MARKUP.sub('', groups.label_of(data[name]))} = {groups.title_of(data[name])}" for name in names]
+    meanings = [f"{_MARKUP.sub('', groups.make_label(data[name]))} = {groups.make_title(data[name])}" for name in names]
     sentences = [plot.subject, plot.marks, f"Labels: {'; '.join(meanings)}" if meanings else "", note]
     prefix = "pilot_" if data.attrs.get("phase") == PILOT else ""
     return PlottedFigure(
@@ -126,7 +126,7 @@ def list_numbers(data: xr.Dataset) -> list[str]:
     return [name for name in user_variables(data) if {*data[name].dims} <= axes and np.isfinite(data[name]).any()]
 
 
-def main_variable(data: xr.Dataset) -> str | None:
+def find_main_variable(data: xr.Dataset) -> str | None:
     """Return the first number of the runs that is a headline or has no declaration."""
     return next((name for name in list_numbers(data) if data[name].attrs.get(HEADLINE, 1) == 1), None)
 
@@ -145,7 +145,7 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
             if _is_time_series(data, name, PlotRequest()):
                 return name
         raise InputError("`FILE` must hold a time series to draw, got none. Put e.g. error_history into `record`")
-    variable = main_variable(data)
+    variable = find_main_variable(data)
     if variable is not None:
         return variable
     planned = status_codes(data["run_status"])[mark_first_cells(run_numbers(data[KEYS]))]
@@ -153,7 +153,7 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
     if has_no_error(data):
         raise InputError(f"{NO_SOLUTION_ERROR}. Name what to draw with --variable: {', '.join(arrays)}")
     if arrays and (planned == Status.ok).any():
-        over = ", ".join(f"{name} over {', '.join(groups.variable_dimensions(data, name))}" for name in arrays)
+        over = ", ".join(f"{name} over {', '.join(groups.find_own_dimensions(data, name))}" for name in arrays)
         raise InputError(
             f"`FILE` must hold a number for each run to draw a {kind}, got only arrays ({over}). Return a number too"
         )
@@ -166,11 +166,11 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
 
 def _numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) -> list[str]:
     """Return axes of several numbers that are neither fixed nor part of the sample; candidates only of numbers."""
-    over = request.over if request.over is not None else groups.default_over(data)
+    over = request.over if request.over is not None else groups.find_default_sample(data)
     followers = [name for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
     ordered = any(groups.is_numeric(data, str(name)) for name in followers)
     return [
-        name for name in groups.axes_of(data, variable)
+        name for name in groups.find_axes(data, variable)
         if name not in over and name not in request.at and data.sizes[name] > 1 and groups.is_numeric(data, name)
         and (name != CANDIDATE or ordered)
     ]  # fmt: skip
@@ -178,7 +178,7 @@ def _numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) -> list
 
 def _has_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     """Test for several runs in a group, or for no axis of numbers, over which a dependence shows single runs."""
-    over = request.over if request.over is not None else groups.default_over(data)
+    over = request.over if request.over is not None else groups.find_default_sample(data)
     sizes = [data.sizes[name] for name in over if name in data[variable].dims and name not in request.at]
     return int(np.prod(sizes)) > 1 or not _numeric_axes(data, variable, request)
 
@@ -200,13 +200,13 @@ def _is_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     # a user function may return something else by this name
     if variable != array_plots.SINGULAR_VALUES or data[variable].dtype.kind != "f":
         return False
-    return len(groups.variable_dimensions(data, variable)) == 1 and bool(np.isfinite(data[variable].values).any())
+    return len(groups.find_own_dimensions(data, variable)) == 1 and bool(np.isfinite(data[variable].values).any())
 
 
 def _is_field(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     if variable != array_plots.FIELD or data[variable].dtype.kind not in "iuf":
         return False
-    over = {*groups.variable_dimensions(data, variable)} - {"time"}
+    over = {*groups.find_own_dimensions(data, variable)} - {"time"}
     is_over_space = bool(over) and over <= {*array_plots.DIRECTIONS}
     return is_over_space and bool((status_codes(data["run_status"]) == Status.ok).any())
 

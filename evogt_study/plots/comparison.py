@@ -18,7 +18,7 @@ from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
-from evogt_study.plots.canvas import Plot, new_canvas, requested_size, wrap_label
+from evogt_study.plots.canvas import Plot, find_requested_size, make_canvas, wrap_label
 from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.variables import direction_and_estimand
 from evogt_study.study.case_space import join_names
@@ -43,8 +43,8 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     ]
     more, cells = len(cells) - MAX_SETUPS, cells[:MAX_SETUPS]
     # labels of rows take 0.4 of the width; a figure for which a column is too narrow has the width of a page
-    setups, size = _list_setups(made)[:MAX_SETUPS], requested_size(request)
-    per_inch = 72.0 / (0.53 * style.font_size())
+    setups, size = _list_setups(made)[:MAX_SETUPS], find_requested_size(request)
+    per_inch = 72.0 / (0.53 * style.find_font_size())
     width = (size or (style.COLUMN_WIDTH,))[0]
     longest = max((len(value) for setup in setups for value in setup), default=0)
     if size is None and longest > int(0.4 * width * per_inch):
@@ -53,13 +53,13 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     labels = [wrap_label(style.to_drawable(", ".join(each) or f"all of {variable}", 3 * room), room) for each in setups]
     left = max(len(line) for label in labels for line in label.split("\n")) / per_inch + 0.35  # ticks and margins
     xlabel = wrap_label(
-        f"{groups.label_of(data[variable])}: {_describe_effect(made)}",
-        max(16, int(14.2 * 8.0 / style.font_size("axes.labelsize") * (width - left))),
+        f"{groups.make_label(data[variable])}: {_describe_effect(made)}",
+        max(16, int(14.2 * 8.0 / style.find_font_size("axes.labelsize") * (width - left))),
     )
     lines = max(label.count("\n") + 1 for label in labels)
     pitch = max(0.16 * max(1, len(names) - 1) ** 0.5, 0.04 + 0.125 * lines)
     height = 0.9 + pitch * len(cells) + 0.14 * max(0, xlabel.count("\n") - 1)
-    canvas = new_canvas(1, 1, (width, height), request)
+    canvas = make_canvas(1, 1, (width, height), request)
     (axes,) = canvas.axes
     drawn = np.concatenate([np.zeros(0), *(_draw_row(axes, row, cell) for row, cell in enumerate(cells))])
     axes.axvline(neutral, color=style.QUIET, linewidth=0.8)
@@ -67,7 +67,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     axes.set_yticks(range(len(cells)), labels=labels)
     axes.set_ylim(len(cells) - 0.4, -0.6)
     axes.set_xlabel(xlabel)
-    marks = [style.series_style(one) for one in range(len(names))]
+    marks = [style.choose_series_style(one) for one in range(len(names))]
     handles = [Line2D([], [], color=m.colour, marker=m.marker, markersize=4.5, linestyle="none") for m in marks]
     title = style.to_drawable(str(made.attrs["dim"]), groups.MAX_LABEL)
     canvas.add_legend(handles, [style.to_drawable(name) for name in names], title, lines=False)
@@ -86,7 +86,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
 def _describe(data: xr.Dataset, variable: str, request: PlotRequest, made: xr.Dataset) -> tuple[str, str]:
     """Return the alternative text, with the first conclusions, and the sentence on the compared values."""
     texts = made["conclusion"].values.ravel().tolist()
-    lines = [f"{name}: {text}" if name else text for name, text in zip(setup_names(made), texts, strict=True)]
+    lines = [f"{name}: {text}" if name else text for name, text in zip(name_setups(made), texts, strict=True)]
     if len(texts) > MAX_CONCLUSIONS:
         lines[MAX_CONCLUSIONS:] = [f"{len(texts) - MAX_CONCLUSIONS} more setups."]
     over = tuple(str(made.attrs["over"]).split())
@@ -125,7 +125,7 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> Array:
     leader, neutral = str(cell["leader"].item()), 1.0 if cell.attrs["scale"] == RATIO else 0.0
     names, drawn = labels_as_typed(cell, str(cell.attrs["dim"])), list[Array]()
     for number, name in enumerate(names):
-        colour, _, marker = style.series_style(number)
+        colour, _, marker = style.choose_series_style(number)
         look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": "none"}
         if name == leader:
             axes.plot([neutral], [row], markersize=4.5, gid="leader", zorder=2.1, **look)
@@ -145,7 +145,7 @@ def compare_axis(data: xr.Dataset, variable: str, request: PlotRequest) -> xr.Da
 
     Raises InputError if there is no such axis, or if the sample has too few points.
     """
-    groups.numeric_array(data, variable)
+    groups.get_numeric_array(data, variable)
     here, axis, over = _choose_comparison(data, variable, request)
     if axis is None:
         least = _min_units(data[variable])
@@ -153,7 +153,7 @@ def compare_axis(data: xr.Dataset, variable: str, request: PlotRequest) -> xr.Da
     return compare(here[variable], axis, over, planned=keys_of_finished_runs(here))
 
 
-def setup_names(found: xr.Dataset) -> list[str]:
+def name_setups(found: xr.Dataset) -> list[str]:
     """Return the names of the setups of a comparison: "epsilon = 0.1, N = 20"."""
     return [", ".join(each) for each in _list_setups(found)]
 
@@ -176,8 +176,8 @@ def _choose_comparison(
     data: xr.Dataset, variable: str, request: PlotRequest
 ) -> tuple[xr.Dataset, str | None, tuple[str, ...]]:
     """Return the selected runs, the axis to compare, or None without one or with too few seeds, and the sample."""
-    here = groups.select_point(data, request.at, groups.axes_of(data, variable))
-    axes, over = groups.axes_of(here, variable), tuple(request.over or (DRAWN,))
+    here = groups.select_point(data, request.at, groups.find_axes(data, variable))
+    axes, over = groups.find_axes(here, variable), tuple(request.over or (DRAWN,))
     named = [request.hue] if request.hue in axes else [name for name in axes if data[name].dtype.kind in "OU"]
     found = next((name for name in named if name and here.sizes[name] > 1 and name not in over), None)
     few = not set(over) <= set(axes) or math.prod(here.sizes[name] for name in over) < _min_units(here[variable])

@@ -234,17 +234,17 @@ def group_runs(
     they have their first value; max_x, max_hue: values along x, and series; own: the variable may have dimensions of
     its own.
     """
-    numeric_array(data, variable)
+    get_numeric_array(data, variable)
     if variable not in data.data_vars:  # a coordinate over some axes of the study
         bare = data.reset_coords(variable)
         data = bare.assign({variable: bare[variable].broadcast_like(bare["run_status"])})
-    inner = [str(dim) for dim in data[variable].dims if dim not in axes_of(data, variable)]
+    inner = [str(dim) for dim in data[variable].dims if dim not in find_axes(data, variable)]
     if inner and not own:
         raise InputError(
             f"`--variable` must be one number of each run here, {variable} has more, over {', '.join(inner)}"
         )
-    here = select_point(data, request.at, axes_of(data, variable))
-    axes = axes_of(here, variable)
+    here = select_point(data, request.at, find_axes(data, variable))
+    axes = find_axes(here, variable)
     found, over, follower = _assign_axes(here, axes, request, wanted, numeric)
     left = [name for name in axes if name not in (*found.values(), *over)]
     notes = [f"at {name} = {value}" for name, value in request.at.items()]
@@ -264,11 +264,11 @@ def group_runs(
     order = {name: here.sizes.get(name, 1) for name in (found.get(role, f"no {role}") for role in ROLES)}
     sample = {name: here.sizes[name] for name in over}
     axis = {
-        role: AxisRole(name, label_of(here[name]), tuple(text_label(canonical(value)) for value in here[name].values))
+        role: AxisRole(name, make_label(here[name]), tuple(text_label(canonical(value)) for value in here[name].values))
         for role, name in found.items()
     }
     if follower is not None:
-        axis["x"] = replace(axis["x"], name=follower, label=label_of(here[follower]))
+        axis["x"] = replace(axis["x"], name=follower, label=make_label(here[follower]))
     values = _to_groups(here[variable].variable, order, sample).astype(float)
     status: npt.NDArray[np.int8] = np.full(values.shape[:4], Status.ok, dtype=np.int8)
     runs: Numbers = np.arange(status.size).reshape(status.shape)
@@ -280,7 +280,7 @@ def group_runs(
     values[runs < 0] = np.nan  # a repeated run of a sample would be drawn and counted twice
     several = {name: size for name, size in sample.items() if size > 1}
     return GroupedRuns(
-        title_of(here[variable]), label_of(here[variable]), is_error(here[variable]), values, status, runs,
+        make_title(here[variable]), make_label(here[variable]), is_error(here[variable]), values, status, runs,
         axis.get("col", AxisRole()), axis.get("hue", AxisRole()), axis.get("x", AxisRole()),
         tuple(several), tuple(several.values()),
         _numbers_along(here, follower or found.get("x"), order), tuple(notes),
@@ -297,7 +297,7 @@ def _assign_axes(
         given["x"] = _axis_behind(data, axes, request)
     over = request.over
     if over is None:
-        over = tuple(name for name in default_over(data) if name in axes and name not in given.values())
+        over = tuple(name for name in find_default_sample(data) if name in axes and name not in given.values())
     named = [*given.items(), *(("over", name) for name in over)]
     _check_axes(named, axes)
     twice = [name for _, name in named]
@@ -372,15 +372,15 @@ def _numbers_along(data: xr.Dataset, name: str | None, order: Mapping[str, int])
     return np.asarray(kept.set_dims(order).values, dtype=np.float64)  # type: ignore[no-untyped-call]  # xarray's
 
 
-def axes_of(data: xr.Dataset, variable: str) -> tuple[str, ...]:
+def find_axes(data: xr.Dataset, variable: str) -> tuple[str, ...]:
     """Return the study's axes that a variable is over."""
     own = data[variable].dims
     return tuple(str(dim) for dim in (data["run_status"].dims if "run_status" in data else own) if dim in own)
 
 
-def variable_dimensions(data: xr.Dataset, variable: str) -> list[str]:
+def find_own_dimensions(data: xr.Dataset, variable: str) -> list[str]:
     """Return the dimensions of a variable that are no axes of the study."""
-    axes = axes_of(data, variable) if "run_status" in data else ()
+    axes = find_axes(data, variable) if "run_status" in data else ()
     return [str(dim) for dim in data[variable].dims if dim not in axes]
 
 
@@ -404,7 +404,7 @@ def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[s
     return data.isel({name: find_position(data[name], name, value) for name, value in point.items()})
 
 
-def default_over(data: xr.Dataset) -> tuple[str, ...]:
+def find_default_sample(data: xr.Dataset) -> tuple[str, ...]:
     """Return the axes that are a sample by default: the seed, and random samples."""
     return (DRAWN, *sampled_dimensions(data))
 
@@ -423,7 +423,7 @@ def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
     _check_axes([("hue", request.hue), ("col", request.col), *(("over", name) for name in request.over or ())], axes)
 
 
-def numeric_array(data: xr.Dataset, variable: str) -> xr.DataArray:
+def get_numeric_array(data: xr.Dataset, variable: str) -> xr.DataArray:
     """Return a variable that can be drawn.  Raises InputError with the names of all of them."""
     drawable = numeric_variables(data)
     if variable not in drawable and not _has_each_run(data, variable):
@@ -443,13 +443,13 @@ def is_error(array: xr.DataArray) -> bool:
     return direction_and_estimand(array)[1] == GEOMETRIC_MEAN
 
 
-def title_of(array: xr.DataArray) -> str:
+def make_title(array: xr.DataArray) -> str:
     """Return the long name of an array with its units.  Its name without a long name, or if that is a Greek letter."""
     long_name = str(array.attrs.get("long_name", array.name))
     return _with_units(str(array.name) if _GREEK.fullmatch(long_name) else long_name, array)
 
 
-def label_of(array: xr.DataArray) -> str:
+def make_label(array: xr.DataArray) -> str:
     """Return the label of an array in a figure: the declared one if it can be typeset, else long name and units."""
     label = array.attrs.get(LABEL)
     if isinstance(label, str) and 0 < len(label) <= MAX_LABEL:
@@ -457,7 +457,7 @@ def label_of(array: xr.DataArray) -> str:
             return _with_units(parse_label(LABEL, label), array)
         except InputError:
             pass
-    return to_drawable(title_of(array), MAX_TITLE)
+    return to_drawable(make_title(array), MAX_TITLE)
 
 
 def _with_units(text: str, array: xr.DataArray) -> str:

@@ -48,7 +48,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FORMATS = ("png", "pdf", "svg")
 
 
-def settings() -> Any:
+def make_settings() -> Any:
     """Return the rcParams for a figure, without settings that the user has changed, in points and font sizes."""
     scale = matplotlib.rcParams["font.size"] / matplotlib.rcParamsDefault["font.size"]
     own = {"axes.labelsize": 8.0 * scale, "xtick.labelsize": 7.0 * scale, **LOOK}
@@ -59,7 +59,7 @@ def settings() -> Any:
     return own | labels | dict.fromkeys(numbers, current["xtick.labelsize"])
 
 
-def font_size(name: str = "xtick.labelsize") -> float:
+def find_font_size(name: str = "xtick.labelsize") -> float:
     """Return the points of a font size in rcParams, by default of numbers, legends and footnotes."""
     return float(FontProperties(size=cast(Any, matplotlib.rcParams)[name]).get_size_in_points())
 
@@ -77,7 +77,7 @@ class Style(NamedTuple):
     marker: str
 
 
-def series_style(number: int) -> Style:
+def choose_series_style(number: int) -> Style:
     """Return the style of a series; after seven, colours come again with other markers and dashes.
 
     A changed colour cycle in rcParams replaces these colours.
@@ -90,7 +90,7 @@ def series_style(number: int) -> Style:
     return Style(colour, STYLES[shift % len(STYLES)][1], MARKERS[shift % len(MARKERS)])
 
 
-def min_log_ratio(error: bool) -> float:
+def find_min_log_ratio(error: bool) -> float:
     """Return the ratio of values from which on their scale is logarithmic."""
     return 3.0 if error else MIN_LOG_RATIO
 

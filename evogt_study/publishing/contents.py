@@ -145,7 +145,7 @@ def collect_study(path: Path) -> DepositedStudy:
             versions={key: str(each) for key, each in json.loads(attributes.get("versions", "{}")).items()},
             runs={phase: count_status(data).describe() for phase, data in groups.items()},
             software=software_sets(main),
-            beside=files_beside(path, study),
+            beside=find_files_beside(path, study),
             references=tuple(code.reference for code in study.spec.codes),
             publication=study.model.publication,
             result=f"results/{name}.nc",
@@ -155,7 +155,7 @@ def collect_study(path: Path) -> DepositedStudy:
         )
 
 
-def files_beside(result: Path, study: Study) -> dict[str, Path]:
+def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
     """Return the files that the study names, or that its Python imports, by their path from its folder.
 
     Any text of the study that is the path of a file names this file.  Raises ResultError for a file outside of the
@@ -178,7 +178,7 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
         Program(**json.loads(code.reference), folder=folder) for code in study.spec.codes if is_command(code.reference)
     ]
     words = [word for program in programs for word in program.words if not word.startswith("/")]
-    for text in dict.fromkeys([*_texts(stated | {SECTION: columns}), *words]):
+    for text in dict.fromkeys([*_iterate_texts(stated | {SECTION: columns}), *words]):
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
         try:
             whole = path.resolve(strict=True)
@@ -196,12 +196,12 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iterate_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, (Mapping, list)):
         for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(each)
+            yield from _iterate_texts(each)
 
 
 def list_requirements(study: DepositedStudy) -> str:
@@ -211,7 +211,18 @@ def list_requirements(study: DepositedStudy) -> str:
     the version that is installed here.
     """
     recorded: dict[str, str] = {canonicalize_name(name): version for name, version in study.versions.items()}
-    waiting, pinned = sorted({_PACKAGE, *_find_packages(study), *(set(recorded) - NO_PACKAGES)}), dict[str, str]()
+    # modules that the Python of the study imports, found in its text without running it
+    modules = {name.partition(":")[0].partition(".")[0] for name in study.references if ".py:" not in name}
+    for path in (path for path in study.beside.values() if path.suffix == ".py"):
+        for node in ast.walk(ast.parse(read_source(path))):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.partition(".")[0] for alias in node.names}
+            # relative imports are of the study's own files
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules.add(node.module.partition(".")[0])
+    packages = packages_distributions() if modules else {}
+    imported = {name for module in modules for name in packages.get(module, ())}
+    waiting, pinned = sorted({_PACKAGE, *imported, *(set(recorded) - NO_PACKAGES)}), dict[str, str]()
     while waiting:
         name = canonicalize_name(waiting.pop())
         if name in pinned:
@@ -235,18 +246,3 @@ def list_requirements(study: DepositedStudy) -> str:
         lines += [f"# some runs were computed with: {json.dumps(each, sort_keys=True)}" for each in study.software]
     lines += [f"{name}=={version}" for name, version in sorted(pinned.items())]
     return "\n".join(lines) + "\n"
-
-
-def _find_packages(study: DepositedStudy) -> Iterator[str]:
-    """Yield installed packages that the Python of the study imports, found in its text without running it."""
-    modules = {name.partition(":")[0].partition(".")[0] for name in study.references if ".py:" not in name}
-    for path in (path for path in study.beside.values() if path.suffix == ".py"):
-        for node in ast.walk(ast.parse(read_source(path))):
-            if isinstance(node, ast.Import):
-                modules |= {alias.name.partition(".")[0] for alias in node.names}
-            # relative imports are of the study's own files
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                modules.add(node.module.partition(".")[0])
-    known = packages_distributions() if modules else {}
-    for module in sorted(modules):
-        yield from known.get(module, ())

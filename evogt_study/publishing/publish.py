@@ -59,7 +59,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
         with TemporaryDirectory() if exists else write_atomically(folder, tidy=True, folder=True) as place:
             _write(made, Path(place))
             tags = (Path(place) / TAG_MANIFEST).read_bytes()
-            if exists and (read_bytes(folder / TAG_MANIFEST) != tags or any(bag_findings(folder))):
+            if exists and (read_bytes(folder / TAG_MANIFEST) != tags or any(check_bag(folder))):
                 raise conflict
     except OSError as error:
         raise ResultError(f"cannot write {folder}: {error.strerror or error}. Choose another output folder.") from None
@@ -113,7 +113,7 @@ def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]
     Raises InputError for a folder that is not a deposit, ResultError for a result that cannot be used here.
     """
     folder = Path(folder)
-    damage = tuple(bag_findings(folder))
+    damage = tuple(check_bag(folder))
     results = sorted((folder / PAYLOAD / "results").glob("*.nc"))
     if not results and not damage:
         damage = (f"there is no result in {folder / PAYLOAD / 'results'}",)
@@ -130,12 +130,12 @@ def make_readme(deposit: Deposit) -> str:
     for study in deposit.studies:
         runs = "; ".join(counts if phase == MAIN else f"{phase}: {counts}" for phase, counts in study.runs.items())
         links = f"[study]({study.text}) | [report]({study.page})"
-        rows.append(f"| [{study.name}.nc]({study.result}) | {_cell(study.title)} | {runs} | {links} |")
+        rows.append(f"| [{study.name}.nc]({study.result}) | {_escape_cell(study.title)} | {runs} | {links} |")
     # outside of the bag, which is the folder above: what lies in it has to be in its manifest
     commands = [f"evogt run '{study.text}' -o '../../again/{study.name}.nc'" for study in deposit.studies]
     # a function of a script or a notebook, which no file has, is recorded with its source
     in_python = [study.name for study in deposit.studies if '"source":' in study.attributes.get("study_code", "")]
-    text = f"""# {_cell(deposit.title)}
+    text = f"""# {_escape_cell(deposit.title)}
 
 {deposit.description}
 
@@ -206,12 +206,12 @@ def _describe_terms(deposit: Deposit) -> str:
     return LINE.join([*people, "", *(f"{name}: {fact}  " for name, fact in facts.items() if fact)])
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     """Return text for one cell of a table."""
     return " ".join(text.replace("|", "\\|").split())
 
 
-def bag_findings(folder: Path) -> Iterator[str]:
+def check_bag(folder: Path) -> Iterator[str]:
     """Yield one line for each file that is missing, is not listed, or differs from its checksum.
 
     Raises InputError for a folder that is not a bag.

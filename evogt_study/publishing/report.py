@@ -31,8 +31,8 @@ from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import ParameterError, cut
 from evogt_study.methods.problem_kind import problem_kind_of
 from evogt_study.plots import catalogue
-from evogt_study.plots.comparison import compare_axis, has_comparison, setup_names
-from evogt_study.plots.groups import PlotRequest, title_of
+from evogt_study.plots.comparison import compare_axis, has_comparison, name_setups
+from evogt_study.plots.groups import PlotRequest, make_title
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import returned_coordinates, software_sets
@@ -131,12 +131,12 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         problems=find_problems(str(main.attrs.get("study", ""))),
         axes=_list_axes(main, (study or parts["pilot"]).runs),
         state=state,
-        more_tables=progress_by_setup(main) if state else [],
+        more_tables=list_setup_progress(main) if state else [],
         missing_error=f"{catalogue.NO_SOLUTION_ERROR.capitalize()}." if catalogue.has_no_error(main) else "",
-        has_main=catalogue.main_variable(main) is not None,
+        has_main=catalogue.find_main_variable(main) is not None,
         attributes={str(name): str(value) for name, value in main.attrs.items()},
         constants=[_describe_parameter(coord) for coord in main.coords.values() if coord.ndim == 0],
-        study_file=_file_name(str(main.attrs.get("study_file", ""))),
+        study_file=_cut_folders(str(main.attrs.get("study_file", ""))),
         unshown=names[MAX_TABLES:],
         shows=f"evogt summary {shlex.quote(path.name)} --variable NAME{'' if 'seed' in main.dims else ' --over none'}",
         dependent=list_dependent(main),
@@ -155,7 +155,7 @@ def encode_image(plotted: catalogue.PlottedFigure) -> str:
 
 def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
     """Return the comparison of the main number by the axis of strings; None without either, or with too few seeds."""
-    variable = catalogue.main_variable(data)
+    variable = catalogue.find_main_variable(data)
     if variable is None or not has_comparison(data, variable, PlotRequest()):
         return None
     return compare_axis(data, variable, PlotRequest())
@@ -170,7 +170,7 @@ def list_conclusions(made: xr.Dataset) -> Conclusion | None:
         made[name].values.ravel().tolist() for name in ("leader", "conclusion", "significant")
     )
     known = [i for i, leader in enumerate(leaders) if leader]
-    setups = setup_names(made)
+    setups = name_setups(made)
     sentences = [f"At {setups[i]}: {conclusions[i]}" if setups[i] else conclusions[i] for i in known]
     if len(known) < 2:
         return Conclusion(sentences[0]) if known else None
@@ -196,14 +196,14 @@ def make_tables(data: xr.Dataset) -> list[ReportTable]:
     runs = run_table(data[[*names, "run_status", "run_key", "run_message"]])
     columns = [list(map(_to_text, runs[dim][:MAX_ROWS])) for dim in dims]
     columns += [[f"{each:.4g}" for each in np.array(runs[name][:MAX_ROWS], dtype=float)] for name in names]
-    title = "; ".join(f"{name}: {title_of(data[name])}" for name in names)
+    title = "; ".join(f"{name}: {make_title(data[name])}" for name in names)
     left_out = max(0, len(runs["run_status"]) - MAX_ROWS)
     return [ReportTable(title, [*dims, *names], list(zip(*columns, strict=True)), len(dims), left_out)]
 
 
 def order_numbers(data: xr.Dataset) -> list[str]:
     """Return the numbers of the runs by name, the main number first."""
-    first = catalogue.main_variable(data)
+    first = catalogue.find_main_variable(data)
     return sorted(catalogue.list_numbers(data), key=lambda name: name != first)
 
 
@@ -219,10 +219,10 @@ def _summarise(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> 
     header, body = make_table(summary(array, over, planned=planned, missing="drop")).flatten(NumberFormat())
     rows = [[*_axis_values(values, dims, int(row[0])), *row[1:]] for row in body]  # which begin with the group
     left_out = len(groups) - len(shown)
-    return ReportTable(f"{title_of(values)}, over {over}", [*dims, *header[1:]], rows, len(dims), left_out)
+    return ReportTable(f"{make_title(values)}, over {over}", [*dims, *header[1:]], rows, len(dims), left_out)
 
 
-def progress_by_setup(data: xr.Dataset) -> list[ReportTable]:
+def list_setup_progress(data: xr.Dataset) -> list[ReportTable]:
     """Return finished and failed runs of each setup, and their seconds; the slowest setup first."""
     dims = [str(dim) for dim in data["run_status"].dims if dim != "seed"]
     runs = pd.DataFrame(run_table(data[["run_status", "run_key", "run_message", "run_seconds"]]))
@@ -257,7 +257,7 @@ def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
     text = join_names(texts, 12) + (f", ... ({len(values):,} in all)" if len(values) > 12 else "")
     if len(values) > 3 and values.dtype.kind in "iu" and bool((np.diff(values.astype(np.int64)) == 1).all()):
         text = f"{texts[0]} to {_to_text(values[-1])}"
-    long_name = title_of(coord) if title_of(coord) != coord.name else ""
+    long_name = make_title(coord) if make_title(coord) != coord.name else ""
     return {"name": str(coord.name), "long_name": long_name, "values": cut(text, MAX_VALUE), "count": len(values)}
 
 
@@ -298,7 +298,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
             continue
         values = coord.values.ravel()[:MAX_ROWS]
         body = [[*_axis_values(coord, dims, i), cut(_to_text(value), MAX_VALUE)] for i, value in enumerate(values)]
-        title = f"{title_of(coord)}, which follows {' and '.join(dims)}"
+        title = f"{make_title(coord)}, which follows {' and '.join(dims)}"
         found.append(ReportTable(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MAX_ROWS)))
     for dim, along in reversed(points.items()):
         design, size = design_of(data, dim), data.sizes[dim]
@@ -313,7 +313,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
 
 def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
     """Return the origin of the numbers, from the attributes of the file, without folders of the author."""
-    known = {"file": path.name, "study file": _file_name(str(data.attrs.get("study_file", "")))}
+    known = {"file": path.name, "study file": _cut_folders(str(data.attrs.get("study_file", "")))}
     known |= {name: str(data.attrs[key]) for key, name in PROVENANCE.items() if key in data.attrs}
     versions = _parse_table(known.get("versions", ""))
     if versions:
@@ -338,7 +338,7 @@ def _parse_table(text: str) -> dict[str, Any]:
 def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> list[tuple[str, str]]:
     """Return commands that compute the result again, each with its description."""
     stated = str(data.attrs.get("study_file", ""))
-    toml, file = shlex.quote(_file_name(stated) or "study.toml"), shlex.quote(path.name)
+    toml, file = shlex.quote(_cut_folders(stated) or "study.toml"), shlex.quote(path.name)
     again = shlex.quote(f"again/{path.name}")  # in another folder, which has no finished runs to reuse
     found = [(f"evogt verify {file}", "check the content of the file")]
     page = (f"evogt report {file} -o {shlex.quote(path.stem + '.html')}", "write this page")
@@ -356,7 +356,7 @@ def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> lis
     return [*found, page]
 
 
-def _file_name(file: str) -> str:
+def _cut_folders(file: str) -> str:
     """Return the last part of a path of any system.  The folders of the author are private."""
     return PurePath(file.replace("\\", "/")).name
 
@@ -376,7 +376,7 @@ def find_problems(study: str) -> dict[str, Markup]:
     for label, stated in list(labelled.items())[:MOST_PROBLEMS]:
         with suppress(ParameterError):
             if isinstance(stated, str) and ":" in stated:
-                found[str(label)] = Markup("<li>The problem is made by {}.</li>").format(_file_name(stated))
+                found[str(label)] = Markup("<li>The problem is made by {}.</li>").format(_cut_folders(stated))
             elif isinstance(stated, (str, dict)):
                 found[str(label)] = Markup(problem_kind_of(stated).describe(stated))  # noqa: S704
     return {label: items for label, items in found.items() if items}

@@ -4,7 +4,7 @@ from errno import ENOSPC
 
 from rich.console import Console
 
-from evogt_study.cli.display import make_progress_bar, progress_rows, show_progress
+from evogt_study.cli.display import make_progress_bar, make_progress_rows, show_progress
 from evogt_study.operations.progress import ProgressEvent
 
 EVENT = ProgressEvent("main", reused=10, done=20, failed=0, total=60, seconds=4.0)
@@ -15,7 +15,7 @@ def drawn(*events):
     """The bar as a terminal gets it after the last of these events."""
     bar = make_progress_bar()
     bar.live.console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=120)
-    listener = progress_rows(bar)
+    listener = make_progress_rows(bar)
     for event in events:
         listener(event)
     with bar.live.console.capture() as captured:

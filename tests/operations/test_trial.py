@@ -6,7 +6,7 @@ from helpers import PARABOLA, PILOTED, rewritten
 
 from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.trial import try_case
-from evogt_study.publishing.contents import files_beside
+from evogt_study.publishing.contents import find_files_beside
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
@@ -243,7 +243,7 @@ def test_a_reference_in_a_design_is_code_of_the_study(design, tmp_path, result_o
     assert key == plan_study(Study.from_file(alone))[-1].keys[0]
     result_of(stated, result)
     assert try_case(result, {"level": 0}).equal
-    assert {"exact.py"} <= set(files_beside(result, stated)) <= {"exact.py", "levels.csv"}
+    assert {"exact.py"} <= set(find_files_beside(result, stated)) <= {"exact.py", "levels.csv"}
     if design != "file":
         (tmp_path / "deeper").mkdir()
         moved = Study.from_file(stated.to_file(tmp_path / "deeper/study.toml"))

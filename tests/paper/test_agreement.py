@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evogt_study.paper.published import Entry, Measure, Verdict, judge_value, last_digit
+from evogt_study.paper.published import Entry, Measure, Verdict, find_last_digit, judge_value
 
 ALL, ONE, ORDER, DIFFERS = Verdict.all_digits, Verdict.one_unit, Verdict.same_order, Verdict.differs
 
@@ -71,7 +71,7 @@ def test_a_value_agrees_with_itself_rounded_once(value, k):
 @given(finite, digits, st.floats(min_value=0.0, max_value=3.0))
 def test_a_value_further_off_is_not_judged_better(value, k, units):
     text = f"{value:.{k - 1}e}"
-    near, far = (judge_value(text, float(text) + size * last_digit(text)) for size in (0.5 * units, units))
+    near, far = (judge_value(text, float(text) + size * find_last_digit(text)) for size in (0.5 * units, units))
     assert list(Verdict).index(near) <= list(Verdict).index(far)
 
 

@@ -12,7 +12,7 @@ import evogt_study as evs
 from evogt_study.accessor import Result
 from evogt_study.cli.pictures import plot
 from evogt_study.errors import InputError
-from evogt_study.plots.catalogue import KINDS, choose_plots, main_variable
+from evogt_study.plots.catalogue import KINDS, choose_plots, find_main_variable
 from evogt_study.publishing.report import make_tables, report
 from evogt_study.results.netcdf import read_result
 from evogt_study.study.study import Study
@@ -47,7 +47,7 @@ def test_kinds_that_fit_a_user_function(name, tmp_path):
     axes, source, variable, fitting = RESULTS[name]
     data = compute_runs(write_study(tmp_path, axes, *([source] if source else [])))
     assert kinds_of(data) == fitting
-    assert main_variable(data) == variable
+    assert find_main_variable(data) == variable
 
 
 def test_kinds_that_fit_the_pde_method_a_pilot_and_a_named_variable(failing):
@@ -79,7 +79,7 @@ def test_texts_have_the_least_and_the_largest_median_and_the_counts(failing):
         assert draw(empty, kind, "error").alt.startswith(
             "No run has a value: 0 of 36 runs (22 without a value, 12 failed"
         )
-    assert main_variable(empty) == "count"
+    assert find_main_variable(empty) == "count"
     with pytest.raises(InputError, match=r"numbers to draw, got none \(12 failed\)"):
         draw(failing.sel(kind=["bad"]), "distribution")
 

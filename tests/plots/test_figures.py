@@ -9,7 +9,7 @@ from matplotlib._pylab_helpers import Gcf
 from matplotlib.figure import Figure
 
 from evogt_study.errors import InputError
-from evogt_study.plots.canvas import DisplayedFigure, new_panels
+from evogt_study.plots.canvas import DisplayedFigure, make_panels
 from evogt_study.plots.catalogue import choose_plots
 from evogt_study.plots.style import STYLES, encode_figure
 
@@ -93,7 +93,7 @@ def test_sizes_title_and_labels_are_the_user_s():
     figure = draw(small_result(), "time_series", size=(2.5, 5.0)).figure
     assert tuple(figure.get_size_inches()) == (2.5, 5.0)
     assert len({round(axes.get_position().x0, 2) for axes in figure.axes}) == 1  # narrow: one panel in a row
-    columns = [new_panels(count, request_of(ax=Figure(figsize=(6.5, 1.0)))).columns for count in (1, 3, 4, 6)]
+    columns = [make_panels(count, request_of(ax=Figure(figsize=(6.5, 1.0)))).columns for count in (1, 3, 4, 6)]
     assert columns == [1, 3, 2, 3]
     labels = {"title": "Errors at $\\gamma$", "xlabel": "shape $\\gamma_1$", "ylabel": "$e$ for 5 $"}
     for kind, data in (

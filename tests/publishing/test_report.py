@@ -21,8 +21,8 @@ from evogt_study.publishing.report import (
     compare_main_variable,
     list_commands,
     list_conclusions,
+    list_setup_progress,
     make_tables,
-    progress_by_setup,
     report,
 )
 from evogt_study.results.netcdf import read_result, write_result
@@ -182,7 +182,7 @@ def test_the_page_of_a_running_study_shows_the_slowest_setups_first(failing):
     data["run_seconds"] = data["run_seconds"] * 0.0 + 0.5
     data["run_seconds"].loc[last] = [1.0, 3.0] + [0.0] * (data.sizes["seed"] - 2)
     data["run_status"].loc[{"seed": 3, **last}] = int(Status.not_run)
-    (table,) = progress_by_setup(data)
+    (table,) = list_setup_progress(data)
     assert table.body[0] == [*map(str, last.values()), "3/4", "3", "2", "3"]
     assert {row[-2] for row in table.body[1:]} == {"0.5"}
     page = report(failing, groups, "running")
