@@ -20,6 +20,11 @@ ROBIN = {
     "boundary": {"x1": {"transfer": "3/2*(1+t)", "outside": "exp(-t)*2+4*exp(-t)/(3/2*(1+t))"}},
 }  # fmt: skip
 L_SHAPE = [[-1, -1], [1, -1], [1, 0], [0, 0], [0, 1], [-1, 1]]
+ROUND = "exp(-t)*cos(x)*sin(y) + 2"
+OUTWARD = "(-exp(-t)*sin(x)*sin(y)*(x - 0.3)/1.5 + exp(-t)*cos(x)*cos(y)*(y + 0.2)/1.5)"
+CIRCLE = {"disk": {"centre": [0.3, -0.2], "radius": 1.5}}
+SIDED = {"exact": "exp(-t)*x*(1 - y - x/2)*(1 + y)", "diffusion": "1 + y"}
+RIGHT = [[0, 0], [2, 0], [0, 1]]
 PROBLEMS = {
     "advection": {"exact": WAVE, "diffusion": "1/20", "advection": ["1+x*sin(t)"]},
     "steady advection": {"exact": WAVE, "diffusion": "1/20", "advection": ["c+x"]},
@@ -53,6 +58,13 @@ PROBLEMS = {
     "triangle": {"exact": "exp(-t)*x*y*(1-x-y)", "domain": {"polygon": [[0, 0], [1, 0], [0, 1]]},
                  "advection": ["1", "x"]},
     "L-shape": {"exact": "exp(-t)*cos(x)*y+x*y", "lifting": "exp(-t)*cos(x)*y+x*y", "domain": {"polygon": L_SHAPE}},
+    "flux on a circle": {"exact": ROUND, "diffusion": "1 + x**2/4", "domain": CIRCLE,
+                         "boundary": {"circle": {"flux": f"(1 + x**2/4)*{OUTWARD}"}}},
+    "transfer on a circle": {"exact": ROUND, "domain": CIRCLE,
+                             "boundary": {"circle": {"transfer": "2", "outside": f"{ROUND} + {OUTWARD}/2"}}},
+    "a side": {**SIDED, "domain": {"polygon": RIGHT}, "boundary": {"side0": {"flux": "exp(-t)*x**2/2"}}},
+    "a side, clockwise": {**SIDED, "domain": {"polygon": RIGHT[::-1]},
+                          "boundary": {"side1": {"flux": "exp(-t)*x**2/2"}}},
 }  # fmt: skip
 DIRECTIONS = {name: 2 if "y" in formulas["exact"] else 1 for name, formulas in PROBLEMS.items()}
 WITHIN = {1: 4e-6, 2: 2e-4}
@@ -86,15 +98,19 @@ def solve(problem, integrator="gauss_2", dt=0.02, reference=None):
     return solve_arrays(problem, run, reference=reference)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", PROBLEMS)
+QUICK = ("transfer, lifting and reaction", "tensor", "flux on a circle", "a side, clockwise")
+names = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.long) for name in PROBLEMS]
+)
+
+
+@names
 def test_the_method_solves_it(name):
     problem = problem_of(name)
     assert solve(problem).errors[-1] < WITHIN[problem.dimension]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", PROBLEMS)
+@names
 def test_finite_elements_solve_it_with_third_order(name):
     problem, grid = problem_of(name), TimeGrid.of(0.2, 0.02, 2)
     rule = problem.domain.quadrature(rules_of(problem)[1])
@@ -105,6 +121,30 @@ def test_finite_elements_solve_it_with_third_order(name):
         errors.append(np.sqrt(((found - exact) ** 2 @ rule.weights) / (exact**2 @ rule.weights)))
     assert errors[1] < 2e-3
     assert errors[1] < 1e-6 or np.log2(errors[0] / errors[1]) > 2.5
+
+
+@pytest.mark.parametrize(
+    ("dimension", "domain", "boundary"),
+    [
+        (1, {"lower": [-1], "upper": [2]}, {"x0": {"flux": "0"}, "x1": {"flux": "0"}}),
+        (1, None, {"x": "periodic"}),
+        (2, None, {"x": "periodic", "y0": {"flux": "0"}, "y1": {"flux": "0"}}),
+        (2, CIRCLE, {"circle": {"flux": "0"}}),
+        (2, {"polygon": RIGHT}, {f"side{i}": {"flux": "0"} for i in range(3)}),
+    ],
+)
+def test_without_given_values_the_mass_is_kept(dimension, domain, boundary):
+    """Random features, whose span does not contain the constant."""
+    problem = pde.FormulaProblem(
+        dimension=dimension, initial="1 + cos(2*pi*x)/2", diffusion="1/5", domain=domain, boundary=boundary
+    )()
+    rule = QuadratureRule("gauss_legendre", {1: 100, 2: 24}[dimension])
+    rule = rule if isinstance(problem.domain.usual_rule, QuadratureRule) else TriangleRule(2, 12)
+    dictionary, grid = pde.Dictionary("gtransnet", N=30, N1=60, gamma=3.0), TimeGrid.of(0.2, 0.01, 21)
+    run = Discretisation(dictionary, 0, 1e-12, rule, rule, grid, INTEGRATORS["gauss_2"]())
+    solution = solve_arrays(problem, run)
+    means = solution.trajectory.coefficients @ (solution.space.values.T @ solution.space.quadrature.weights)
+    assert np.ptp(means) < 1e-15 * np.abs(means).max()
 
 
 def test_a_problem_of_functions_equals_the_problem_of_formulas():

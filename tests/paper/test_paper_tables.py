@@ -95,15 +95,6 @@ def test_tables_of_means_over_standard_deviations(name):
     assert not wrong
 
 
-@pytest.mark.parametrize("name", ["oscillatory_1d", "target_1d", "nonseparable_2d", "nonseparable_3d"])
-def test_gains(name):
-    rows = [row for row in printed(name, statistic="gain") if row["dictionary"] == "transnet/gtransnet"]
-    cells = table(name, columns=("dictionary",), ratio="transnet/gtransnet")
-    assert len(rows) >= 2
-    for row in rows:
-        assert cells[f"{float(row['epsilon']):.15g}", "transnet/gtransnet"] == f"${row['value']}$"
-
-
 def test_the_page_on_the_paper_shows_its_table():
     with opened(DATA / "results" / "oscillatory_1d.nc") as data:
         request = TableRequest(columns=("dictionary",), ratio="transnet/gtransnet", numbers=NumberFormat(3))

@@ -11,14 +11,9 @@ from evogt_study.paper.published import (
     KNOWN,
     RENAMED,
     TABLES,
-    Computed,
     KnownDifference,
-    Measure,
     Row,
     Verdict,
-    compute,
-    compute_gain,
-    find_measure,
     judge_numbers,
     read_csv,
     read_known_differences,
@@ -54,44 +49,6 @@ def test_every_row_is_computed_by_studies_of_the_paper(rows):
     assert needed <= names
     assert names - needed == {"nonseparable_2d_field"}  # a figure, of which no number is printed
     assert set(RENAMED.values()) <= names
-
-
-def test_noise_and_bounds_have_measures_of_their_own(rows):
-    measures = {}
-    for row in rows:
-        measures.setdefault(find_measure(row), set()).add(row.labels["variable"])
-    assert measures[Measure.bound] == {"augmented scaled condition estimate, upper bound"}
-    tightened = "relative change of the final DOP853 coefficient vector when tolerances are tightened"
-    assert measures[Measure.order] == {"mass_defect", "identity-mass defect, largest of all runs", tightened}
-
-
-# --- reading a number off a result ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def data():
-    """error = 1 ... 12 over dictionary x epsilon x seed."""
-    return xr.Dataset(
-        {"error": (("dictionary", "epsilon", "seed"), np.arange(1.0, 13.0).reshape(2, 2, 3))},
-        {"dictionary": ["transnet", "gtransnet"], "epsilon": [0.2, 0.1], "seed": [0, 1, 2]},
-    )
-
-
-def test_statistics_by_the_papers_names_count_missing_runs(data):
-    one = data.error.isel(dictionary=0, epsilon=0)  # 1, 2, 3
-    for name, value in (("mean", 2.0), ("std", 1.0), ("median", 2.0), ("max", 3.0)):
-        assert compute(one, name) == Computed(value, 3, 3)
-    assert compute(one.copy(data=[1.0, np.nan, 4.0]), "max") == Computed(4.0, 2, 3)
-    assert compute(one.copy(data=[1.0, np.nan, 4.0]), "mean") == Computed(2.5, 2, 3)
-
-
-def test_a_gain_is_a_ratio_of_statistics_and_not_of_runs(data):
-    values = data.error.isel(epsilon=0).copy(data=[[1.0, 2.0, 9.0], [1.0, 1.0, 4.0]])
-    assert compute_gain(values, "transnet/gtransnet", "gain") == Computed(2.0, 6, 6)
-    assert compute_gain(values, "transnet/gtransnet", "median_gain") == Computed(2.0, 6, 6)
-    assert compute_gain(values, "gtransnet/transnet", "gain") == Computed(0.5, 6, 6)
-    with_gap = values.copy(data=[[1.0, np.nan, 9.0], [1.0, 1.0, 4.0]])
-    assert compute_gain(with_gap, "transnet/gtransnet", "gain") == Computed(2.5, 5, 6)
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------
@@ -136,9 +93,6 @@ def test_a_number_over_fewer_runs_differs_whatever_it_is():
     assert (entry.n_ok, entry.n_planned) == (2, 3)
     assert entry.verdict is Verdict.differs
     assert not entry.agrees
-
-
-KNOWN_ONE = KnownDifference("threshold", {"tau": "1e-8", "statistic": "max"}, "3.00e-1", "a misprint")
 
 
 @pytest.mark.parametrize(
@@ -221,17 +175,6 @@ def test_a_row_of_an_unknown_variable_or_statistic_is_refused(labels):
 
 
 # --- tables with a reading of their own -------------------------------------------------------------------------------
-
-
-def test_the_observed_order_is_of_two_step_sizes():
-    data = xr.Dataset({"coefficient_error": ("dt", [4.1e-4, 1.0e-4])}, {"dt": [0.01, 0.005]})
-    labels = {"dt": "5e-3", "problem": "autonomous"}
-    rows = [Row("temporal_convergence", "t", {**labels, "variable": "coefficient_error"}, "1.00e-4")]
-    rows.append(Row("temporal_convergence", "t", {**labels, "variable": "observed_order"}, "2.036"))
-    error, order = judge_numbers(rows, {"temporal_autonomous": data})
-    assert (error.n_ok, order.n_ok) == (1, 2)
-    assert order.computed == pytest.approx(np.log2(4.1))
-    assert {error.verdict, order.verdict} == {Verdict.all_digits}
 
 
 @pytest.mark.parametrize(

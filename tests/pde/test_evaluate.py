@@ -100,17 +100,3 @@ def test_other_norms_are_those_of_the_difference():
         assert float(one.error_max) == pytest.approx(np.abs(difference).max() / np.abs(exact).max(), rel=1e-9)
         assert float(one.error_h1) == pytest.approx(np.sqrt(w @ steep**2 / (w @ slope**2)), rel=1e-3)
         assert float(one.error_max_over_time) == float(one.error_history.max())
-
-
-def test_a_field_is_that_of_the_solution():
-    one = solved({"exact": WAVE}, field=5)
-    assert one["field"].dims == ("time", "x")
-    assert np.array_equal(one["field"].values, pde.evaluate(one, one.x.values))
-
-
-def test_assessment_and_coefficient_reference_are_measured_for_every_term():
-    moving = {"exact": WAVE, "advection": ["1+t"], "reaction": "-u", "diffusion": "1/2"}
-    one = solved(moving, assessment=90, coefficient_reference="dop853")
-    assert float(one.stiffness_defect_cross_grid) < 1e-3
-    assert 0.0 < float(one.coefficient_error) < 1e-2
-    assert float(solved(moving, assessment=15).stiffness_defect_cross_grid) > float(one.stiffness_defect_cross_grid)

@@ -1,4 +1,4 @@
-"""Finite differences in the sine modes: the transform, the discrete eigenvalues, both time steps, energy, refusals."""
+"""Finite differences in the sine modes: the transform, both time steps against dense matrices, and the energy."""
 
 import numpy as np
 import pytest
@@ -98,22 +98,12 @@ SOURCES = {"unforced": None, "steady": "1 + x", "moving": "cos(5*t)*x + t", "uns
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_fields_are_those_of_dense_matrices(dimension, integrator, source):
     n = {1: 13, 2: 6, 3: 4}[dimension]
-    problem = heat(dimension, source=SOURCES[source])(nu=0.2)
+    potential = None if integrator is MIDPOINT or source == "steady" else "(u**2 - 1)**2/4 + u"
+    problem = heat(dimension, source=SOURCES[source], potential=potential)(nu=0.2)
     found = finite_differences(problem, n, every_step(0.3, 5), integrator)
     wanted = naive(problem, n, 0.3, 5, integrator, 0.2)
-    assert found.fields.shape == wanted.shape
     assert found.points == n
     assert found.times == pytest.approx(np.arange(6) * 0.06, abs=EPS)
-    assert found.fields == pytest.approx(wanted, abs=64 * EPS * np.abs(wanted).max())
-
-
-@dimensions
-@pytest.mark.parametrize("integrator", [EULER, DAMPED], ids=["euler", "damped"])
-def test_a_reaction_is_explicit(dimension, integrator):
-    n = {1: 12, 2: 5, 3: 3}[dimension]
-    problem = heat(dimension, source="x*cos(t)", potential="(u**2 - 1)**2/4 + u")(nu=0.05)
-    found = finite_differences(problem, n, every_step(1.0, 7), integrator)
-    wanted = naive(problem, n, 1.0, 7, integrator, 0.05)
     assert found.fields == pytest.approx(wanted, abs=64 * EPS * np.abs(wanted).max())
 
 

@@ -1,4 +1,4 @@
-"""P1 finite elements: against matrices and solutions written out by hand, their order, and the paper's table."""
+"""P1 finite elements: their rule, a solution written out by hand, and their order."""
 
 import itertools
 from math import factorial

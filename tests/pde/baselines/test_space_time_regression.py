@@ -1,4 +1,4 @@
-"""Space-time regression: its residual against finite differences, its least-squares problem, and the paper's table."""
+"""Space-time regression: its ansatz, and solutions that lie in it."""
 
 import numpy as np
 import pytest

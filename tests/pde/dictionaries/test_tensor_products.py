@@ -62,21 +62,6 @@ def test_sine_trial_functions_are_eigenfunctions_up_to_the_boundary():
     assert np.isfinite(jet.hessian).all()
 
 
-@pytest.mark.parametrize("family", ["legendre", "sine"])
-@pytest.mark.parametrize("dimension", [2, 3])
-def test_derivatives_are_those_of_the_values(family, dimension):
-    features = Dictionary(family, 20).sample(0, dimension)
-    nodes, h = np.random.default_rng(0).uniform(0.1, 0.9, (30, dimension)), 1e-5
-    jet, first = features.second_order(nodes), features.first_order(nodes)
-    assert first.gradient == pytest.approx(jet.gradient, abs=0.0)
-    assert features.values(nodes) == pytest.approx(jet.value, abs=0.0)
-    for axis in range(dimension):
-        step = h * np.eye(dimension)[axis]
-        ahead, behind = features.first_order(nodes + step), features.first_order(nodes - step)
-        assert (ahead.value - behind.value) / (2 * h) == pytest.approx(jet.gradient[axis], abs=2e-5)
-        assert (ahead.gradient - behind.gradient) / (2 * h) == pytest.approx(jet.hessian[:, axis], abs=2e-3)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("dimension", "counts", "ratio"), [(1, (4, 6, 8), 20.0), (2, (10, 21, 36), 8.0), (3, (10, 35, 84), 8.0)]

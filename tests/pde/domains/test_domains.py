@@ -5,14 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from evogt_study.errors import ProblemError
-from evogt_study.pde.baselines.finite_difference import finite_differences
-from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.base import Domain
 from evogt_study.pde.galerkin.problem import Problem, Separable
-from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.methods.recording import sample_fields
 from evogt_study.pde.numerics import Quadrature, QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
@@ -76,12 +72,3 @@ def test_a_problem_that_is_stretched_with_its_domain_has_the_same_errors(dimensi
     assert stretched.evaluate(4.0 * nodes) == pytest.approx(usual.evaluate(nodes), abs=1e-9)
     _, coordinates = sample_fields(stretched.evaluate, stretched.problem, GRID.observed_times, 5)
     assert [datum.values.tolist() for datum in coordinates.values()] == [[0.0, 1.0, 2.0, 3.0, 4.0]] * dimension
-
-
-def test_baselines_refuse_what_they_have_no_mesh_for():
-    problem = mode(Stretched(1, 2.0), 2.0)
-    message = r"must have a problem on (the unit cube|a box), got one on Stretched\(dimension=1, length=2.0\)$"
-    with pytest.raises(ProblemError, match=f"^finite differences {message}"):
-        finite_differences(problem, 9, GRID, ImplicitMidpoint())
-    with pytest.raises(ProblemError, match=f"^p1_fem {message}"):
-        p1_fem(problem, 9, GRID)

@@ -40,10 +40,6 @@ def space_of(case, tau=1e-10, seed=1):
     return retain(trial, weighted_svd(trial), tau)
 
 
-def weighted(trial):
-    return np.sqrt(trial.quadrature.weights)[:, None] * trial.values
-
-
 def synthetic(values, weights=None):
     """Trial functions that are nothing but their nodal values, (Q, N)."""
     count = len(values)
@@ -55,17 +51,6 @@ def synthetic(values, weights=None):
 
 def assert_within(found, wanted, bound):
     assert (np.abs(found - wanted) <= bound).all(), np.max(np.abs(found - wanted) / bound)
-
-
-@cases
-def test_singular_values_are_those_of_the_weighted_matrix(case):
-    trial = trial_of(case)
-    svd = weighted_svd(trial)
-    wanted = np.linalg.svd(weighted(trial), compute_uv=False)
-    assert svd.singular_values.shape == (trial.features.count,)
-    assert svd.singular_values[: len(wanted)] == pytest.approx(wanted, abs=16 * EPS * wanted[0])  # backward stability
-    assert not svd.singular_values[len(wanted) :].any()
-    assert (np.diff(svd.singular_values) <= 0.0).all()
 
 
 def test_trial_functions_that_vanish_at_every_node_leave_no_space():

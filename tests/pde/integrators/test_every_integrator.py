@@ -80,15 +80,6 @@ def test_a_stationary_state_is_a_fixed_point_for_every_step_size(name, autonomou
     assert states == pytest.approx(np.tile(state, (21, 1)), abs=45 * ROUNDING[name])
 
 
-@schemes
-@kinds
-@pytest.mark.parametrize("size", [1, 4])
-def test_a_step_without_stiffness_keeps_the_state(name, autonomous, size):
-    initial = np.random.default_rng(8).standard_normal(size)
-    states = SCHEMES[name].march(system_of(np.zeros((size, size)), autonomous, 0.0, initial), every_step(5.0, 5))
-    assert states.coefficients == pytest.approx(np.tile(initial, (6, 1)), abs=2 * ROUNDING[name])
-
-
 # of the decay -4 with n steps of 1/n: the largest n that is refused, at which a matrix is singular or indefinite
 REFUSED = {
     "implicit_midpoint": ("is not positive definite", 2),

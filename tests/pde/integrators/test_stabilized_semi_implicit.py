@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from evogt_study import pde
-from evogt_study.errors import DivergedError
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Potential, Problem, Separable
@@ -191,12 +189,3 @@ def test_without_stabilisation_a_long_step_does_raise_the_energy():
     # so that the decay above is the stabilisation's doing, and not the test's blindness
     assert (np.diff(gradient_flow(1, 1.9, 0.0).trajectory.energies) > 1e-3).any()
     assert (np.diff(gradient_flow(1, 1.9, 2.0).trajectory.energies) <= 16 * EPS).all()
-
-
-def test_a_flow_that_blows_up_is_said_to_diverge_and_warns_of_nothing():
-    problem = FormulaProblem(dimension=1, initial="5*x*(1-x)", potential="-u**4", diffusion="1/100")()
-    with pytest.raises(DivergedError, match="not finite"):
-        pde.solve(
-            problem, Dictionary("transnet", N=6, gamma=2), seed=0, quadrature=12, dt=0.5, final_time=20.0,
-            time_integrator="stabilized_semi_implicit",
-        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Quadrature rules: what they integrate exactly, how fast they converge, and their tensor products."""
+"""Quadrature rules: the degrees that they integrate exactly, and their tensor products."""
 
 import math
 

@@ -316,12 +316,6 @@ def test_a_flux_that_depends_on_the_solution_on_a_face():
         computed(problem.format("u*u/3"), constants("legendre", 12, 0.5, 0.01))
 
 
-def test_initial_data_that_do_not_meet_the_boundary_values():
-    given = constants("legendre", 12, 0.1, 0.01) + "\nstart = { implicit_euler_half_steps = 4 }"
-    with pytest.warns(evs.errors.AccuracyWarning, match="`initial` at t = 0 should equal `lifting` on the boundary"):
-        assert np.isfinite(computed('diffusion = "1 + u**2"\ninitial = "1"', given).u).all()
-
-
 def test_a_statement_in_python_equals_its_file(tmp_path):
     fields = {
         "u": pde.Field(("mu_x",), initial="cos(2*pi*x)/4"),
