@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import sympy
 
 from evogt_study.errors import RunError
 from evogt_study.pde.certificates.bound import RunFunctions, bound_run, find_knots
 from evogt_study.pde.certificates.certify import certify
-from evogt_study.pde.certificates.functions import SampledBasis, TensorGrid
+from evogt_study.pde.certificates.functions import ProblemData, SampledBasis, TensorGrid
 from evogt_study.pde.certificates.reference import find_reference
 from evogt_study.pde.dictionaries import Dictionary
+from evogt_study.pde.domains.box import as_box
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
@@ -33,7 +33,7 @@ STATES_AT_ONCE = 12
 
 @dataclass(frozen=True)
 class Manufactured:
-    """A problem by formulas, with the gradient of its solution."""
+    """A problem by formulas."""
 
     dimension: int
     exact: str
@@ -43,14 +43,6 @@ class Manufactured:
     @cached_property
     def problem(self):
         return FormulaProblem(dimension=self.dimension, exact=self.exact, diffusion=self.diffusion)()
-
-    @cached_property
-    def gradient(self):
-        """One function of (nodes (Q, d), t) for each direction."""
-        names = sympy.symbols("x y z")[: self.dimension]
-        t = sympy.symbols("t")
-        u = sympy.sympify(self.exact)
-        return [sympy.lambdify((*names, t), sympy.diff(u, name), "numpy") for name in names]
 
     @cached_property
     def reference(self):
@@ -87,41 +79,39 @@ def judged(stated: Manufactured, run: Discretisation, known: dict) -> Judged:
     found = certify(solution, wanted, data_only, stated, stated.reference)
     absolute = bound_run(solution, find_knots(solution), data_only, stated).bound.value
     return Judged(
-        absolute, energy_error(stated, solution, share), found["error_bound"], float(solution.errors[-1]),
+        absolute, energy_error(stated.problem, solution, share), found["error_bound"], float(solution.errors[-1]),
         found["error_lower"], found["error_upper"], found["error_estimate"],
     )  # fmt: skip
 
 
-def energy_error(stated, solution, share):
-    """The root of || e(T) ||^2 + int || sqrt(a) grad e ||^2 of the reconstruction."""
-    knots, grid, problem = find_knots(solution), FINE[stated.dimension], stated.problem
+def energy_error(problem, solution, share=compute_stage):
+    """The root of || e(T) ||^2 + int (A grad e, grad e) of the reconstruction, over the volume of the box."""
+    knots, grid, box = find_knots(solution), FINE[problem.dimension], as_box(problem.domain)
     run = RunFunctions.of(solution, grid, compute_stage).reconstruct(knots.coefficients, knots.times)
-    basis = SampledBasis(run.along(grid.axis_rule[0]), grid)
+    basis, places = SampledBasis(run.along(grid.axis_rule[0]), grid), box.from_unit(grid.nodes)
     nodes, weights = np.polynomial.legendre.leggauss(TIMES)
     lengths = np.diff(knots.times)[:, None]
     times, weights = (knots.times[:-1, None] + lengths * (nodes + 1) / 2).ravel(), (lengths * weights / 2).ravel()
+
+    def truth(times):
+        slopes = np.stack([problem.exact_gradient(places, float(t)) for t in times], axis=1)
+        if problem.lifting is not None:
+            slopes = slopes - np.stack([part(places, times) for part in problem.lifting.gradient])
+        return ProblemData.of(problem, grid, times), slopes.reshape(*slopes.shape[:2], *grid.shape)
+
     total = 0.0
     for start in range(0, len(times), STATES_AT_ONCE):
         block = slice(start, start + STATES_AT_ONCE)
-        slopes, diffusion = share(
-            "problem's gradient", (stated, times[block].tobytes()), lambda at=times[block]: gradients(stated, grid, at)
-        )
-        for true, ours in zip(slopes, basis.gradient(run.at(times[block])[0]), strict=True):
-            squares = (diffusion * (true - ours) ** 2 * grid.weights).reshape(len(ours), -1).sum(axis=1)
-            total += float(weights[block] @ squares)
-    final = basis.evaluate(run.states[-1:])[0]
-    exact = problem.exact(grid.nodes, knots.times[-1:])[0].reshape(grid.shape)
-    total += float(np.sum((exact - final) ** 2 * grid.weights))
-    return float(np.sqrt(total))
-
-
-def gradients(stated, grid, times):
-    shape = (len(times), *grid.shape)
-    values = [
-        np.stack([np.broadcast_to(part(*grid.nodes.T, t), len(grid.nodes)) for t in times]).reshape(shape)
-        for part in stated.gradient
-    ]
-    return values, np.broadcast_to(stated.problem.diffusion(grid.nodes, times).reshape(-1, *grid.shape), shape)
+        data, slopes = share("problem's gradient", times[block].tobytes(), lambda at=times[block]: truth(at))
+        ours = basis.gradient(run.at(times[block])[0])
+        gradient = [width * true - own for width, true, own in zip(box.widths, slopes, ours, strict=True)]
+        density = sum(a * b for a, b in zip(gradient, data.apply_diffusion(gradient), strict=True))
+        total += float(weights[block] @ (density * grid.weights).reshape(len(density), -1).sum(axis=1))
+    exact = problem.exact(places, knots.times[-1:])[0]
+    if problem.lifting is not None:
+        exact = exact - problem.lifting.value(places, knots.times[-1:])[0]
+    final = exact.reshape(grid.shape) - basis.evaluate(run.states[-1:])[0]
+    return float(np.sqrt(total + np.sum(final**2 * grid.weights)))
 
 
 def drawn_problem(rng, dimension) -> Manufactured:

@@ -65,7 +65,7 @@ def test_the_bound_of_a_pulse_in_time():
     run = Discretisation(Dictionary("transnet", N=30, gamma=4.0), 0, 1e-12, rule, VALIDATION[1], grid)
     solution = solve_arrays(stated.problem, run)
     bound = bound_run(solution, find_knots(solution), compute_stage, "").bound.value
-    assert bound >= energy_error(stated, solution, compute_stage)
+    assert bound >= energy_error(stated.problem, solution)
 
 
 @pytest.mark.slow

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import ProblemError
-from evogt_study.pde.baselines.references import COEFFICIENT_REFERENCES
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import Potential
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
-from evogt_study.pde.galerkin.validation import CoefficientReference
+from evogt_study.pde.galerkin.validation import COEFFICIENT_REFERENCES, CoefficientReference
 from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
