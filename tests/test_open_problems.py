@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import FormulaError
 from evogt_study.pde.baselines.finite_elements import element_space, finite_elements, make_element_reference
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
@@ -68,6 +67,8 @@ PROBLEMS = {
 }  # fmt: skip
 DIRECTIONS = {name: 2 if "y" in formulas["exact"] else 1 for name, formulas in PROBLEMS.items()}
 WITHIN = {1: 4e-6, 2: 2e-4}
+NATURAL = {"flux on a circle": 5e-5, "transfer on a circle": 5e-5, "a side": 1e-3, "a side, clockwise": 1e-3}
+"""Natural boundaries off boxes, and largest errors."""
 
 
 def make_statement(name):
@@ -107,7 +108,7 @@ names = pytest.mark.parametrize(
 @names
 def test_the_method_solves_it(name):
     problem = problem_of(name)
-    assert solve(problem).errors[-1] < WITHIN[problem.dimension]
+    assert solve(problem).errors[-1] < NATURAL.get(name, WITHIN[problem.dimension])
 
 
 @names
@@ -115,12 +116,14 @@ def test_finite_elements_solve_it_with_third_order(name):
     problem, grid = problem_of(name), TimeGrid.of(0.2, 0.02, 2)
     rule = problem.domain.quadrature(rules_of(problem)[1])
     sizes = (8, 16) if isinstance(problem.domain.usual_rule, QuadratureRule) else (2, 3)
+    if name in NATURAL:
+        sizes = (3, 4)
     exact, errors = problem.exact(rule.nodes, np.array([0.2]))[0], []
     for size in sizes:
         found = finite_elements(problem, element_space(problem.domain, 2, size, 8), grid).evaluate(rule.nodes)[-1]
         errors.append(np.sqrt(((found - exact) ** 2 @ rule.weights) / (exact**2 @ rule.weights)))
     assert errors[1] < 2e-3
-    assert errors[1] < 1e-6 or np.log2(errors[0] / errors[1]) > 2.5
+    assert errors[1] < 1e-6 or np.log2(errors[0] / errors[1]) > (2.65 if name in NATURAL else 2.5)
 
 
 @pytest.mark.parametrize(
@@ -193,13 +196,3 @@ def test_heat_on_the_l_shape_decays_with_its_first_eigenvalue():
     found = [decay_rate({"polygon": L_SHAPE}, N, 4, 3.0) / 9.6397238 - 1.0 for N in (20, 40, 80)]
     assert 0.0 < found[2] < found[1] < found[0] < 5e-2
     assert found[2] < 2e-2
-
-
-def test_a_linear_reaction_is_in_the_operator_and_terms_without_u_in_the_source():
-    problem = pde.FormulaProblem(1, initial="x*(1-x)", reaction="-x*u + t")()
-    assert problem.reaction(np.array([[0.5]]), np.zeros(1)).tolist() == [[-0.5]]
-    assert problem.source(np.array([[0.5]]), np.array([2.0])).tolist() == [[2.0]]
-    assert pde.FormulaProblem(1, initial="x*(1-x)", reaction="t")().reaction is None
-    assert isinstance(pde.FormulaProblem(1, initial="x*(1-x)", reaction="abs(u)")().reaction, pde.NonlinearReaction)
-    with pytest.raises(FormulaError, match="a parameter needs another name"):
-        pde.FormulaProblem(1, initial="u*x")

@@ -32,7 +32,10 @@ def test_draws_values_and_gradients_are_those_of_the_specification(family, N, hi
     )
     layers, found = sample_layers(settings, dimension), with_layers(family, N, 3.0, hidden, 0.7).sample(seed, dimension)
     bare = with_layers(family, N, 1.0, hidden, 0.7, radius=1.0).sample(seed, dimension)  # which holds the draws
-    assert bare.affine.slopes == pytest.approx(layers.directions, rel=4 * EPS, abs=0.0)  # two ways to a norm
+    if family in ("transnet", "gtransnet") and dimension > 1:  # two ways to a norm may differ in the last bit
+        assert bare.affine.slopes == pytest.approx(layers.directions, rel=4 * EPS, abs=0.0)
+    else:
+        assert np.array_equal(bare.affine.slopes, layers.directions)
     assert np.array_equal(bare.affine.shifts, layers.offsets)
     assert len(bare.weights) == len(layers.weights)
     assert all(np.array_equal(one, other) for one, other in zip(bare.weights, layers.weights, strict=True))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.errors import ParameterError
 from evogt_study.pde.domains import Box, Disk, Mesh, Polygon, UnitCube
 from evogt_study.pde.numerics import QuadratureRule, TriangleRule
 
@@ -71,14 +70,6 @@ def test_it_vanishes_on_the_dirichlet_boundary_only(name):
         assert domain.boundary_factor(domain.quadrature(rule_of(domain)).faces[face].nodes)[0].min() > 0.0
 
 
-@pytest.mark.parametrize("name", CUBES)
-def test_every_face_of_a_cube_has_boundary_points(name):
-    points = CUBES[name].boundary_points()
-    assert ((points == 0.0) | (points == 1.0)).any(axis=1).all()
-    for axis in range(CUBES[name].dimension):
-        assert set(points[:, axis]) >= {0.0, 1.0}
-
-
 def test_the_approximate_distance_is_the_distance_near_a_side():
     near = np.array([[0.5, -1e-4], [-0.5, 1 - 1e-4], [-1e-4, 0.5]])
     assert L_SHAPE.boundary_factor(near)[0] * 2.0 == pytest.approx(np.full(3, 1e-4), rel=1e-3)
@@ -110,22 +101,6 @@ def _refined(mesh):
     return finer.p, finer.t
 
 
-def test_a_mesh_is_read_from_a_file(tmp_path):
-    meshio = pytest.importorskip("meshio")
-    path = tmp_path / "ring.msh"
-    points = np.column_stack([ANNULUS.vertices, np.zeros(8)])
-    meshio.write(path, meshio.Mesh(points, [("triangle", ANNULUS.triangles.astype(int))]), file_format="gmsh")
-    read = Mesh.read(str(path))
-    assert read.quadrature(TriangleRule(1, 4)).weights.sum() == pytest.approx(12.0)
-    (tmp_path / "broken.msh").write_text("no mesh")
-    for wrong, message in (
-        (path.with_name("none.msh"), "an existing file"),
-        (tmp_path / "broken.msh", "that meshio reads"),
-    ):
-        with pytest.raises(ParameterError, match=f"`domain.mesh` must be .*{message}"):
-            Mesh.read(str(wrong))
-
-
 @pytest.mark.parametrize("name", ["mixed", "rolled", "L"])
 @pytest.mark.parametrize("family", ["transnet", "gtransnet", "legendre"])
 def test_features_have_the_derivatives_of_what_they_see(name, family):
@@ -149,13 +124,3 @@ def test_features_of_a_periodic_direction_are_periodic_and_those_of_a_box_are_th
     assert boxed.values(nodes) == pytest.approx(
         cube.values((nodes - np.array([1.0, -1.0])) / np.array([2.0, 1.5])), rel=1e-12
     )
-
-
-def test_a_face_has_the_rule_of_one_direction_less():
-    rule = MIXED.quadrature(QuadratureRule("gauss_legendre", 5))
-    assert {name: (face.nodes.shape, face.weights.sum()) for name, face in rule.faces.items()} == {
-        "x0": ((5, 2), pytest.approx(1.5)), "y1": ((5, 2), pytest.approx(2.0))
-    }  # fmt: skip
-    assert set(rule.faces["x0"].nodes[:, 0]) == {1.0}
-    line = Box(1, (0.0,), (2.0,), (), ("x1",)).quadrature(QuadratureRule("gauss_legendre", 5)).faces["x1"]
-    assert (line.nodes.tolist(), line.weights.tolist()) == ([[2.0]], [1.0])

@@ -1,7 +1,5 @@
 """Cross-grid defects (app:cross_grid): the retained basis on another rule, against dense matrices written out."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -11,13 +9,10 @@ from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.galerkin.validation import (
-    CrossGridDefects,
     cross_grid_defects,
     evaluate_basis,
-    mass_defect_on,
 )
-from evogt_study.pde.numerics import QuadratureRule, TimeGrid
-from evogt_study.pde.pipeline import Discretisation, solve_arrays
+from evogt_study.pde.numerics import QuadratureRule
 
 FINAL_TIME = 0.7
 
@@ -109,17 +104,3 @@ def test_on_another_rule_the_defects_are_those_of_dense_matrices(dimension, othe
     # the rounding of phi is amplified by 1/sigma_r, below 1e4
     assert found.mass == pytest.approx(mass, rel=1e-11, abs=0.0)
     assert found.stiffness == pytest.approx(max(stiffness), rel=1e-11, abs=0.0)
-
-
-def test_a_run_with_an_assessment_rule_has_the_defects_and_another_has_none():
-    assembly, other = QuadratureRule("gauss_legendre", 20), QuadratureRule("gauss_legendre", 90)
-    problem = Problem(1, SEPARABLE, lambda nodes: np.sin(np.pi * nodes[:, 0]))
-    run = Discretisation(
-        DICTIONARIES[1], 5, 1e-8, assembly, other, TimeGrid(FINAL_TIME, 4, ()), assessment=other
-    )  # fmt: skip
-    solution = solve_arrays(problem, run)
-    assert isinstance(solution.cross_grid, CrossGridDefects)
-    assert solution.cross_grid == defects_of(space_of(1), UnitCube(1).quadrature(other), SEPARABLE)
-    own = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", 21))
-    assert solution.quadrature_defect == mass_defect_on(space_of(1), own)
-    assert solve_arrays(problem, dataclasses.replace(run, assessment=None)).cross_grid is None

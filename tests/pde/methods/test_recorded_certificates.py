@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evogt_study.errors import DivergedError, StudyError
+from evogt_study.errors import DivergedError
 from evogt_study.pde.methods.problem_method import check_finite
 from evogt_study.schema.records import Datum, Record
 from evogt_study.study.plan import plan_study
@@ -88,11 +88,7 @@ def test_other_numbers_and_keys_stay():
     assert plain == {name: value for name, value in bounded.items() if not name.startswith("error_")}
 
 
-def test_refused_for_a_potential():
+def test_an_indicator_of_a_potential():
     more = 'time_integrator = "stabilized_semi_implicit"\nstabilization = 2'
-    with pytest.raises(StudyError, match=r"must leave out error_bound .* only error_indicator is known"):
-        study(["error_bound"], FLOW, more)
-    with pytest.raises(StudyError, match="must leave out error_indicator for a linear problem"):
-        study(["error_indicator"])
     found, _ = records(study(["error_indicator"], FLOW, more))
     assert all(np.isfinite(run["error_indicator"]) for run in found)

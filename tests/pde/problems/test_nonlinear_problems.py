@@ -291,15 +291,6 @@ def test_quadratic_elements_are_a_reference_of_order_three(dimension):
     assert errors[1] < float(runs[1].reference_error) == pytest.approx(errors[0], rel=0.3)
 
 
-def test_elements_keep_the_mass_of_a_porous_medium():
-    problem = (
-        'boundary = { x0 = { flux = "0" }, x1 = { flux = "0" } }\ninitial = "1 + cos(pi*x)/2"\ndiffusion = "3*u**2"'
-    )
-    given = "unknowns = 39\nvalidation = 60\ndt = 0.001\nfinal_time = 0.02"
-    text = 'method = "p1_fem"\n' + TEXT.format(problem=problem, constants=given).replace("seed = [0]", "degree = [8]")
-    assert np.ptp(evs.run(evs.Study.from_text(text), workers=0).integral_u.values) < 1e-13
-
-
 def test_random_features_without_given_values_keep_the_mass():
     faces = 'boundary = { x0 = { flux = "0" }, x1 = { flux = "0" } }\n'
     given = constants("gtransnet", 60, 0.02, 5e-4, factor=2) + "\ngamma = 4\nN1 = 120"

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study import pde
 
 STUDY = """
 name = "table"
@@ -59,24 +58,3 @@ def test_a_table_gives_what_its_formula_gives(tmp_path, dimension):
     assert evs.run(evs.Study.from_file(tmp_path / "table.toml"), workers=0).run_key.values != data.run_key.values
     with evs.open(path) as stored:
         np.testing.assert_array_equal(stored.field.values, data.field.values)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("x,value\n0,1\n1,2\n2,b\n", "a table of numbers with the columns x, value"),
-        ("x,k\n0,1\n1,2\n", "a table of numbers with the columns x, value"),
-        ("x,value\n0,1\n0,2\n", "one finite value at each point of a grid"),
-        ("x,value\n0,1\n1,nan\n", "one finite value at each point of a grid"),
-        ("x,value\n0,1\n0.5,2\n", "must cover the domain, got no value at"),
-        (None, "cannot read the table of `diffusion`"),
-    ],
-)
-def test_mistakes_in_a_table_are_named(tmp_path, text, message):
-    if text is not None:
-        (tmp_path / "field.csv").write_text(text)
-    given = {"dimension": 1, "diffusion": str(tmp_path / "field.csv")}
-    with pytest.raises(evs.errors.InputError, match=message):
-        pde.FormulaProblem(initial="0", **given)().diffusion(np.array([[0.2], [0.9]]), np.zeros(1))
-    with pytest.raises(evs.errors.InputError, match="`exact` must be left out|cannot read|a table"):
-        pde.FormulaProblem(exact="sin(pi*x)", **given)
