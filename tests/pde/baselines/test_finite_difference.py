@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.fft
+from wing import every_step
 
 from evogt_study.pde.baselines.finite_difference import (
     MAX_FOLDED,
@@ -21,10 +22,6 @@ DAMPED = StabilizedSemiImplicit(2.0)
 
 dimensions = pytest.mark.parametrize("dimension", [1, 2, 3])
 integrators = pytest.mark.parametrize("integrator", [MIDPOINT, EULER, DAMPED], ids=["midpoint", "euler", "damped"])
-
-
-def every_step(final_time, steps):
-    return TimeGrid(final_time, steps, tuple(range(steps + 1)))
 
 
 def interior(n):

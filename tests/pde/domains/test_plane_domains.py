@@ -70,11 +70,6 @@ def test_it_vanishes_on_the_dirichlet_boundary_only(name):
         assert domain.boundary_factor(domain.quadrature(rule_of(domain)).faces[face].nodes)[0].min() > 0.0
 
 
-def test_the_approximate_distance_is_the_distance_near_a_side():
-    near = np.array([[0.5, -1e-4], [-0.5, 1 - 1e-4], [-1e-4, 0.5]])
-    assert L_SHAPE.boundary_factor(near)[0] * 2.0 == pytest.approx(np.full(3, 1e-4), rel=1e-3)
-
-
 @pytest.mark.parametrize("name", ["L", "star", "annulus"])
 def test_points_are_told_from_those_outside(name):
     domain, (lower, upper) = PLANE[name], PLANE[name].bounds()

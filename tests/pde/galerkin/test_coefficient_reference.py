@@ -4,24 +4,20 @@ import dataclasses
 
 import numpy as np
 import pytest
+from wing import make_space
 
 from evogt_study.errors import ProblemError
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import Potential
-from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
 from evogt_study.pde.galerkin.validation import COEFFICIENT_REFERENCES, CoefficientReference
-from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EIGEN, DOP853 = (CoefficientReference(name) for name in COEFFICIENT_REFERENCES)
 
 
 def space_of(dimension=1, N=16, tau=1e-8, points=24):
-    cube, features = UnitCube(dimension), Dictionary("uniform_elm", N, 5.0).sample(3, dimension)
-    trial = trial_functions(cube, features, cube.quadrature(QuadratureRule("gauss_legendre", points)))
-    return retain(trial, weighted_svd(trial), tau)
+    return make_space(Dictionary("uniform_elm", N, 5.0), dimension, points, tau, 3)
 
 
 def one_mode(load, initial=0.0, k=0.0):

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from wing import make_space
 
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
-from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.retained_space import trial_functions
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.galerkin.validation import (
     cross_grid_defects,
@@ -31,18 +32,9 @@ dimensions = pytest.mark.parametrize("dimension", [1, 2, 3])
 others = pytest.mark.parametrize("other", OTHERS)
 
 
-def assembly_rule(dimension):
-    return UnitCube(dimension).quadrature(QuadratureRule("gauss_legendre", POINTS[dimension]))
-
-
 def other_rule(name, dimension):
     rule, points = OTHERS[name]
     return UnitCube(dimension).quadrature(QuadratureRule(rule, points[dimension]))
-
-
-def space_of(dimension, tau=1e-8):
-    trial = trial_functions(UnitCube(dimension), DICTIONARIES[dimension].sample(5, dimension), assembly_rule(dimension))
-    return retain(trial, weighted_svd(trial), tau)
 
 
 # One diffusion in plain arithmetic, and its separable and its general form: 1 + sin(9t) cos(11 x)/2 + exp(-t) x/5
@@ -95,7 +87,8 @@ def naive(space, rule, diffusion, times):
 @others
 @pytest.mark.parametrize("form", FORMS)
 def test_on_another_rule_the_defects_are_those_of_dense_matrices(dimension, other, form):
-    space, rule = space_of(dimension), other_rule(other, dimension)
+    space = make_space(DICTIONARIES[dimension], dimension, POINTS[dimension], 1e-8, 5)
+    rule = other_rule(other, dimension)
     times = [0.0] if form == "steady" else np.arange(5) / 4 * FINAL_TIME
     diffusion = (lambda nodes, t: steady_at(nodes)) if form == "steady" else diffusion_at
     mass, stiffness = naive(space, rule, diffusion, times)

@@ -1,6 +1,4 @@
-"""Relative errors: their formula, with known numbers, and the two ways to them."""
-
-from dataclasses import dataclass
+"""Sums of features on a uniform line are interpolated up to rounding, where that takes fewer nodes."""
 
 import numpy as np
 import pytest
@@ -47,22 +45,3 @@ def test_features_are_evaluated_at_all_nodes_where_fewer_would_not_do():
     assert kind(flat, QuadratureRule("composite_midpoint", 64), 2) is AtNodes
     assert kind(steep, MIDPOINTS) is AtNodes
     assert kind(Dictionary("legendre", N=10), MIDPOINTS) is AtNodes
-
-
-@dataclass(frozen=True)
-class Bumps:
-    """1/(1 + (x - c)^2/w^2), with poles at c +- i w, who say that they are analytic in a strip of another width."""
-
-    width: float
-    strip: float
-
-    def values(self, nodes):
-        return 1.0 / (1.0 + ((nodes - np.linspace(0.1, 0.9, 7)) / self.width) ** 2)
-
-
-def test_a_strip_that_is_too_wide_costs_a_second_try_and_no_digit():
-    nodes, raw = UnitCube(1).quadrature(MIDPOINTS).nodes, np.ones((1, 7))
-    honest, wrong, hopeless = (feature_sums(Bumps(width, 0.1), nodes, uniform=True) for width in (0.1, 0.04, 1e-4))
-    assert len(wrong.psi) == 2 * len(honest.psi)
-    np.testing.assert_allclose(wrong(raw), raw @ Bumps(0.04, 0.1).values(nodes).T, rtol=1e-13)
-    assert np.array_equal(hopeless(raw), raw @ Bumps(1e-4, 0.1).values(nodes).T)

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
+from wing import every_step, make_space
 
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Potential, Problem, Separable
-from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, assemble
 from evogt_study.pde.integrators import StabilizedSemiImplicit
-from evogt_study.pde.numerics import QuadratureRule, TimeGrid
+from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
@@ -27,15 +26,8 @@ def assert_within(found, wanted, bound):
     assert (np.abs(found - wanted) <= bound).all(), np.max(np.abs(found - wanted) / bound)
 
 
-def space_of(dimension, N=8, tau=1e-6, seed=0):
-    cube = UnitCube(dimension)
-    quadrature = cube.quadrature(QuadratureRule("gauss_legendre", POINTS[dimension]))
-    trial = trial_functions(cube, Dictionary("gtransnet", N, 4.0, N1=2 * N).sample(seed, dimension), quadrature)
-    return retain(trial, weighted_svd(trial), tau)
-
-
-def every_step(final_time, steps):
-    return TimeGrid(final_time, steps, tuple(range(steps + 1)))
+def space_of(dimension, N=8):
+    return make_space(Dictionary("gtransnet", N, 4.0, N1=2 * N), dimension, POINTS[dimension], 1e-6, 0)
 
 
 # One set of data as plain functions of nodes (Q, d) and a time, and the package's form of it.

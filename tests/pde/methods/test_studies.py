@@ -388,15 +388,22 @@ def test_every_parameter_that_matters_changes_the_key():
     assert keys(text(problem=HEAT | {"boundary": {}})) == keys(text())
 
 
-def test_studies_that_follow_each_other_do_not_mix_their_stages():
-    """Problems that differ in a formula alone, one after the other on one worker, in both orders."""
-    studies = [text(problem=HEAT | {"diffusion": f"1/{n}"}, output=HISTORY) for n in (10, 20, 40)]
+FOLLOWING = {
+    "diffusion": [text(problem=HEAT | {"diffusion": f"1/{n}"}) for n in (10, 20, 40)],
+    "reference_points": [text(constants=DIFFERENCES | {"reference_points": n}) for n in (31, 63)],
+    "reference_dt": [text(constants=DIFFERENCES | {"reference_dt": dt}) for dt in (0.125, 0.0625)],
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_studies_that_follow_each_other_do_not_mix_their_stages(name):
+    """Studies that differ in one entry, one after the other on one worker, in both orders."""
     orders = []
-    for order in (studies, studies[::-1]):
+    for order in (FOLLOWING[name], FOLLOWING[name][::-1]):
         stages = BoundedStageCache()
-        orders.append([computed(each, stages)[2]["error_history"] for each in order])
-    assert np.array_equal(orders[0], orders[1][::-1])
-    assert len(np.unique(np.array(orders[0])[:, 0, -1])) == 3
+        orders.append([computed(each, stages)[2]["error"].tolist() for each in order])
+    assert orders[0] == orders[1][::-1]
+    assert len({tuple(errors) for errors in orders[0]}) == len(FOLLOWING[name])
 
 
 # --- runs that blow up ------------------------------------------------------------------------------------------------

@@ -1,0 +1,18 @@
+"""Spaces and time grids that tests of the PDE wing share."""
+
+from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.numerics import QuadratureRule, TimeGrid
+
+
+def every_step(final_time, steps):
+    """A time grid whose steps are all observed."""
+    return TimeGrid(final_time, steps, tuple(range(steps + 1)))
+
+
+def make_space(dictionary, dimension, points, tau, seed, domain=None):
+    """The retained space of a dictionary, by default on the unit cube."""
+    domain = domain or UnitCube(dimension)
+    rule = domain.quadrature(QuadratureRule("gauss_legendre", points))
+    trial = trial_functions(domain, domain.features(dictionary, seed), rule)
+    return retain(trial, weighted_svd(trial), tau)
