@@ -421,7 +421,8 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
     chance = f"probability on a fresh {unit}{' that differs' if ties else ''} {round_share(found['probability_ci'])}"
     fewest = next(m for m in range(1, 1100) if 2.0 ** (1 - m) <= alpha)
     if decided < fewest:
-        units = f"{decided} {unit}{'' if decided == 1 else 's'}{' that differ' if ties else ''}"
+        number, differ = ("", " that differs") if decided == 1 else ("s", " that differ")
+        units = f"{decided} {unit}{number}{differ if ties else ''}"
         return f"{units}: too few for an interval; use at least {fewest}. {first} is {score}."
     numbers = f"{level} intervals: {chance}; {'' if question.scale == SHARE else 'median '}{kind} {amount}"
     if significant:
