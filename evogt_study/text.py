@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
+
+CLEAR_LINE = "\r\x1b[K"
 
 
 def escape_text(text: str, kept: str = "") -> str:
@@ -17,8 +21,9 @@ def escape_text(text: str, kept: str = "") -> str:
 
 
 def print_line(line: object, err: bool = False) -> None:
-    """Print exactly one line."""
-    click.echo(escape_text(str(line)), err=err)
+    """Print exactly one line.  On a terminal, a line of standard error replaces a progress bar."""
+    begin = CLEAR_LINE if err and sys.stderr is not None and sys.stderr.isatty() else ""
+    click.echo(begin + escape_text(str(line)), err=err)
 
 
 def print_text(text: str, err: bool = False) -> None:

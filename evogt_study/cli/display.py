@@ -6,6 +6,7 @@ import ast
 import json
 import math
 import shlex
+import shutil
 import sys
 import time
 import warnings
@@ -18,18 +19,17 @@ import click
 
 from evogt_study.cli.main import FAILED
 from evogt_study.storage.paths import description_path
-from evogt_study.text import escape_text, print_line
+from evogt_study.text import CLEAR_LINE, escape_text, print_line
 
 if TYPE_CHECKING:
     import xarray as xr
-    from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
 
     from evogt_study.operations.progress import Listener, ProgressEvent
     from evogt_study.results.run_summary import RunSummary
     from evogt_study.schema.status import Completeness
 
 LINE_SECONDS = 5.0
+BAR_WIDTH = 30
 MAX_MESSAGES = 10
 
 
@@ -39,8 +39,7 @@ def show_progress(quiet: bool) -> Iterator[Listener | None]:
     if quiet or sys.stderr is None:  # None in a process without one
         yield None
     elif sys.stderr.isatty():
-        with make_progress_bar() as bar:
-            yield make_progress_rows(bar)
+        yield _draw_bar
     else:
         yield _make_progress_lines()
 
@@ -63,35 +62,15 @@ def _make_progress_lines() -> Listener:
     return print_progress
 
 
-def make_progress_rows(bar: RichProgress) -> Listener:
-    """Return a listener that shows each phase as a row of a display."""
-    rows: dict[str, TaskID] = {}
+def _draw_bar(event: ProgressEvent) -> None:
+    """Draw the bar of a phase in the last line of a terminal, in red if runs failed."""
+    from evogt_study.operations.progress import format_progress
 
-    def update_row(event: ProgressEvent) -> None:
-        from evogt_study.operations.progress import format_progress
-
-        if event.phase not in rows:
-            rows[event.phase] = bar.add_task(event.phase, total=event.total, line="", failed=0)
-        line = escape_text(format_progress(event))
-        bar.update(rows[event.phase], completed=event.reused + event.done, line=line, failed=event.failed)
-
-    return update_row
-
-
-def make_progress_bar() -> RichProgress:
-    """Return a display on standard error with a bar and a text for each phase.  The bar is red if runs failed."""
-    from rich.console import Console  # Rich takes 0.06 s, for terminals only
-    from rich.progress import BarColumn, Progress, TextColumn
-    from rich.progress import Task as Row
-    from rich.progress_bar import ProgressBar
-
-    class Bar(BarColumn):
-        def render(self, task: Row) -> ProgressBar:
-            self.complete_style = self.finished_style = "red" if task.fields["failed"] else "green"
-            return super().render(task)
-
-    line = TextColumn("{task.fields[line]}", markup=False)
-    return Progress(Bar(bar_width=30), line, console=Console(stderr=True))
+    full = BAR_WIDTH * (event.reused + event.done) // max(event.total, 1)
+    bar = click.style("#" * full, fg="red" if event.failed else "green") + "-" * (BAR_WIDTH - full)
+    text = escape_text(format_progress(event))[: shutil.get_terminal_size().columns - BAR_WIDTH - 2]
+    with suppress(OSError):  # a terminal that is gone must not stop the runs
+        click.echo(f"{CLEAR_LINE}{bar} {text}", err=True, nl=event.final)
 
 
 def format_counts(found: Completeness) -> str:

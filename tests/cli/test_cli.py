@@ -195,7 +195,7 @@ def test_a_timeout_of_centuries_is_no_timeout(folder):
     assert out.startswith("results/own.nc: 12 runs, 10 ok, 2 failed\n")
 
 
-HEAVY = "numpy scipy sympy xarray pandas dask distributed netCDF4 matplotlib pydantic rich".split()  # noqa: SIM905
+HEAVY = "numpy scipy sympy xarray pandas dask distributed netCDF4 matplotlib pydantic".split()  # noqa: SIM905
 
 
 def test_help_needs_nothing_heavy_and_answers_at_once():

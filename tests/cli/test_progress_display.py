@@ -1,34 +1,32 @@
 import io
+import sys
 from dataclasses import replace
 from errno import ENOSPC
 
-from rich.console import Console
-
-from evogt_study.cli.display import make_progress_bar, make_progress_rows, show_progress
+from evogt_study.cli.display import show_progress
 from evogt_study.operations.progress import ProgressEvent
+from evogt_study.text import CLEAR_LINE, print_line
 
 EVENT = ProgressEvent("main", reused=10, done=20, failed=0, total=60, seconds=4.0)
 GREEN, RED = "\x1b[32m", "\x1b[31m"
 
 
-def drawn(*events):
-    """The bar as a terminal gets it after the last of these events."""
-    bar = make_progress_bar()
-    bar.live.console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=120)
-    listener = make_progress_rows(bar)
-    for event in events:
-        listener(event)
-    with bar.live.console.capture() as captured:
-        bar.live.console.print(bar.get_renderable())
-    return captured.get()
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
 
-def test_the_bar_is_red_only_where_runs_failed():
+def test_the_bar_is_red_only_where_runs_failed(monkeypatch):
     for event in (EVENT, replace(EVENT, done=50, final=True)):
-        assert GREEN in drawn(EVENT, event)
-        assert RED not in drawn(EVENT, event)
-        assert GREEN not in drawn(EVENT, replace(event, failed=1))
-        assert RED in drawn(EVENT, replace(event, failed=1))
+        for failed, colour, other in ((0, GREEN, RED), (1, RED, GREEN)):
+            monkeypatch.setattr("sys.stderr", Terminal())
+            with show_progress(quiet=False) as listener:
+                listener(replace(event, failed=failed))
+                print_line("a note", err=True)
+            text = sys.stderr.getvalue()
+            assert (colour in text, other in text, text.count("#")) == (True, False, 15 if event is EVENT else 30)
+            assert text.endswith(f"{CLEAR_LINE}a note\n")  # which replaces a bar, and follows the last one
+            assert ("\n" in text.removesuffix("a note\n")) is event.final
 
 
 def test_progress_that_cannot_be_printed_costs_no_runs(monkeypatch):
