@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from evogt_study.plots.catalogue import PlottedFigure
+    from evogt_study.plots.canvas import PlottedFigure
 
 F = TypeVar("F", bound=Callable[..., Any])
 _VALUES, _DATA = (re.compile(rf"^{name}\n(?: {{4}}.*\n)+", re.MULTILINE) for name in ("values : .*", "data : Dataset"))

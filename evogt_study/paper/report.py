@@ -12,7 +12,7 @@ from evogt_study.analysis.tables import render_table
 from evogt_study.paper.published import Entry, Measure, Verdict, to_number
 
 if TYPE_CHECKING:
-    from evogt_study.plots.catalogue import PlottedFigure
+    from evogt_study.plots.canvas import PlottedFigure
 
 TITLE = "The paper's published numbers, computed again"
 COMMAND = "evogt reproduce studies/paper"

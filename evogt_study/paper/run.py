@@ -21,7 +21,7 @@ from evogt_study.schema.variables import LABEL, MAIN, Status, status_codes
 from evogt_study.study.study import Study
 
 if TYPE_CHECKING:
-    from evogt_study.plots.catalogue import PlottedFigure
+    from evogt_study.plots.canvas import PlottedFigure
 
 
 @dataclass(frozen=True)

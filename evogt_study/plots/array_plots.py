@@ -14,7 +14,7 @@ from evogt_study.analysis.export import on_grid
 from evogt_study.errors import InputError, shorten
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
-from evogt_study.plots.canvas import Canvas, Plot, make_canvas, make_panels
+from evogt_study.plots.canvas import Canvas, PlottedFigure, make_canvas, make_panels
 from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status, status_codes
@@ -34,7 +34,7 @@ DIRECTIONS = ("x", "y", "z")
 # --- time series and spectra ------------------------------------------------------------------------------------------
 
 
-def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw a variable over its own dimension: the median of each series, within a band of its runs.
 
     The bands are of all runs if no series has more than `MAX_WHOLE_BAND`, else from 5 % to 95 %, at each place by
@@ -114,7 +114,7 @@ def is_time_series(data: xr.Dataset, variable: str) -> bool:
     return data.sizes[own[0]] > 1 and (own[0] not in data.coords or data[own[0]].dtype.kind in "iuf")
 
 
-def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw the decay of singular values, with a line at the square root of each threshold `tau`, at most four.
 
     An axis tau has no curves of its own: its runs have the same singular values, so the first with a value is drawn.
@@ -173,7 +173,7 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
 # --- fields -----------------------------------------------------------------------------------------------------------
 
 
-def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw the field of one run, beside the exact field and the absolute error: curves, panels, or panels of a slice.
 
     `at` selects the run (default: the first that is ok), the nearest `time` (the last) and, in 3-D, a slice (`z=0.5`).

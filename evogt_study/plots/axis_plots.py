@@ -21,7 +21,7 @@ from evogt_study.analysis.tables import choice_of_pilot
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
-from evogt_study.plots.canvas import Plot, make_panels, wrap_label
+from evogt_study.plots.canvas import PlottedFigure, make_panels, wrap_label
 from evogt_study.plots.groups import PlotRequest
 
 MAX_POINTS_OF_GROUP = 200  # more hide each other
@@ -44,7 +44,7 @@ _GOLDEN = 0.6180339887498949  # its multiples fill an interval evenly
 # --- distribution -----------------------------------------------------------------------------------------------------
 
 
-def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw the values of each group of runs, with its median and the 95 % interval of the median.
 
     If a group has more than `MAX_POINTS_OF_GROUP` runs, all groups have boxes of letter values, and points for the runs
@@ -117,7 +117,7 @@ def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: st
 # --- dependence -------------------------------------------------------------------------------------------------------
 
 
-def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw values against the numbers of an axis: a point for each run, and a line through the medians.
 
     Bars at the medians are their 95 % intervals, if there are at most `MAX_MARKED` places.  With more than
@@ -232,7 +232,7 @@ def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slop
 # --- scatter and trend ------------------------------------------------------------------------------------------------
 
 
-def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw a point for each run, against x or its rank.  Axes without a role are all in one cloud.
 
     Of more than `MAX_SCATTERED` points in one series that many are drawn, evenly chosen in the order of `variable`.
@@ -267,7 +267,7 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
     return canvas.finish(f"{variable} against {x}", "Point: one run.", alt)
 
 
-def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw every run of a sample against each of its parameters, or against x alone, with a local linear fit.
 
     The fit is on the scales of the figure.  Raises InputError if the result has no sample.
@@ -343,7 +343,7 @@ def fit_trend(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> t
 # --- heat map ---------------------------------------------------------------------------------------------------------
 
 
-def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw medians over two axes as colours, by default the two with the most values, with k/n in cells that lack runs.
 
     A cell without any value is hatched.  Raises InputError for fewer than two axes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import matplotlib
 import numpy as np
@@ -31,15 +31,20 @@ SCALES = ("linear", "log")
 LABEL_WIDTH = 48  # characters of a column of 3.4 in, 14.2 per inch as `Canvas.wrap` has them
 
 
-class Plot(NamedTuple):
-    """A figure with its title, alternative text, subject, meaning of its marks, and footnote."""
+@dataclass(frozen=True, eq=False)
+class PlottedFigure:
+    """A figure with its texts.
+
+    caption: subject and meaning of the marks.  footnote: the note below the figure.  name: of its file, "pilot_" and
+    the kind for a figure of the pilot, which replaces no figure of the main phase.
+    """
 
     figure: Figure
     title: str
+    caption: str
     alt: str
-    subject: str
-    marks: str
     footnote: str
+    name: str = ""
 
 
 class DisplayedFigure(Figure):
@@ -144,7 +149,7 @@ class Canvas:
             self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", color=style.QUIET, gid=_NOTE)
             self.grow(0.05 + 0.125 * len(lines))
 
-    def finish(self, title: str, marks: str, alt: str, subject: str = "") -> Plot:
+    def finish(self, title: str, marks: str, alt: str, subject: str = "") -> PlottedFigure:
         """Apply the look of the request, lay the figure out once, and return it with its texts.
 
         Labels of the request replace the labels of the panels, or go to the first panel.  The layout of a figure of the
@@ -182,7 +187,7 @@ class Canvas:
                 axes.tick_params(labelsize=style.find_font_size(), which="both")
             self.figure.draw_without_rendering()
             self.figure.set_layout_engine("none")  # else it moves a little each time the figure is drawn
-        return Plot(self.figure, title, alt, subject or alt, marks, self.footnote)
+        return PlottedFigure(self.figure, title, join_sentences(subject or alt, marks), alt, self.footnote)
 
 
 def make_canvas(rows: int, columns: int, size: tuple[float, float], request: PlotRequest, **subplots: Any) -> Canvas:
@@ -231,6 +236,11 @@ def make_panels(
         if canvas.is_own:
             axes.tick_params(labelbottom=not sharex or number + columns >= count, which="both")
     return canvas
+
+
+def join_sentences(*texts: str) -> str:
+    """Return texts as sentences of a caption."""
+    return "  ".join(f"{text[:1].upper()}{text[1:]}".removesuffix(".") + "." for text in texts if text)
 
 
 def wrap_label(label: str, width: int) -> str:

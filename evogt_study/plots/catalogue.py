@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NamedTuple
 
 import matplotlib
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from evogt_study.analysis.design import sampled_dimensions
 from evogt_study.analysis.runs import KEYS, mark_first_cells, numeric_variables, run_numbers
@@ -18,7 +17,7 @@ from evogt_study.analysis.tables import user_variables
 from evogt_study.errors import InputError, name_error
 from evogt_study.plots import array_plots, groups, style
 from evogt_study.plots.axis_plots import draw_dependence, draw_distribution, draw_heat_map, draw_scatter, draw_trend
-from evogt_study.plots.canvas import Plot
+from evogt_study.plots.canvas import PlottedFigure, join_sentences
 from evogt_study.plots.comparison import draw_comparison, has_comparison
 from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, LABEL, PILOT, Status, status_codes
@@ -26,20 +25,6 @@ from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, LABEL
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 
 _MARKUP = re.compile(r"[$\\{}]|\^(?=\w)")
-
-
-@dataclass(frozen=True, eq=False)
-class PlottedFigure:
-    """A figure with its texts.
-
-    name: of its file, "pilot_" and the kind for a figure of the pilot, which replaces no figure of the main phase.
-    """
-
-    name: str
-    title: str
-    caption: str
-    alt: str
-    figure: Figure
 
 
 class Choice(NamedTuple):
@@ -55,7 +40,7 @@ class PlotKind(NamedTuple):
     of_arrays: it draws arrays of the runs, else one number of each run.
     """
 
-    draw: Callable[[xr.Dataset, str, PlotRequest], Plot]
+    draw: Callable[[xr.Dataset, str, PlotRequest], PlottedFigure]
     fits: Callable[[xr.Dataset, str, PlotRequest], bool]
     of_arrays: bool = False
 
@@ -95,23 +80,19 @@ def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -
     with matplotlib.rc_context(style.make_settings()):
         plot = KINDS[kind].draw(data, variable, request)
     counts, _, rest = plot.footnote.partition("; ")
-    note = "" if request.notes else rest if counts in plot.subject else plot.footnote
+    note = "" if request.notes else rest if counts in plot.caption else plot.footnote
     # the long names of the variable and of x if the figure has their declared labels
     names = [name for name in (variable, request.x) if name in data.variables and LABEL in data[name].attrs]
     meanings = [f"{_MARKUP.sub('', groups.make_label(data[name]))} = {groups.make_title(data[name])}" for name in names]
-    sentences = [plot.subject, plot.marks, f"Labels: {'; '.join(meanings)}" if meanings else "", note]
+    more = join_sentences(f"Labels: {'; '.join(meanings)}" if meanings else "", note)
     prefix = "pilot_" if data.attrs.get("phase") == PILOT else ""
-    return PlottedFigure(
+    title = plot.title.replace(variable, variable.replace("_", " "), 1)
+    return replace(
+        plot,
         name=prefix + (variable if kind == "time_series" else kind),
-        title=_capitalise(plot.title.replace(variable, variable.replace("_", " "), 1)),
-        caption="  ".join(f"{_capitalise(text).removesuffix('.')}." for text in sentences if text),
-        alt=plot.alt,
-        figure=plot.figure,
+        title=title[:1].upper() + title[1:],
+        caption="  ".join(filter(None, [plot.caption, more])),
     )
-
-
-def _capitalise(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def check_kind(kind: str | None) -> None:

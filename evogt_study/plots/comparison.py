@@ -18,7 +18,7 @@ from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
-from evogt_study.plots.canvas import Plot, find_requested_size, make_canvas, wrap_label
+from evogt_study.plots.canvas import PlottedFigure, find_requested_size, make_canvas, wrap_label
 from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.variables import direction_and_estimand
 from evogt_study.study.case_space import join_names
@@ -31,7 +31,7 @@ MAX_CONCLUSIONS = 3
 """Setups whose conclusion an alternative text has."""
 
 
-def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot:
+def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw the effect of each value of the axis `hue`, by default the first of strings, over the leader of its setup.
 
     An open marker is not significantly different from the leader.  Raises InputError if there is no axis to compare.

@@ -31,6 +31,7 @@ from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import ParameterError, cut
 from evogt_study.methods.problem_kind import problem_kind_of
 from evogt_study.plots import catalogue
+from evogt_study.plots.canvas import PlottedFigure
 from evogt_study.plots.comparison import compare_axis, has_comparison, name_setups
 from evogt_study.plots.groups import PlotRequest, make_title
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
@@ -93,7 +94,7 @@ class ReportPart(NamedTuple):
     warnings: Sequence[str]
     messages: ReportTable
     tables: Sequence[ReportTable]
-    figures: Sequence[catalogue.PlottedFigure]
+    figures: Sequence[PlottedFigure]
 
 
 def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
@@ -147,7 +148,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     return page.lstrip()
 
 
-def encode_image(plotted: catalogue.PlottedFigure) -> str:
+def encode_image(plotted: PlottedFigure) -> str:
     """Return a figure as a data URI.  In an <img> it can run nothing and cannot clash with another one."""
     svg = " ".join(encode_figure(plotted.figure, "svg", DPI).decode().split())
     return "data:image/svg+xml," + quote(svg, safe=" !()*+,/:;=?@")
