@@ -46,6 +46,14 @@ def study_text(problem, constants, axes, output=None, method="evolution", extra=
     return tomli_w.dumps({"name": "tiny", "method": method, **sections}) + extra
 
 
+def pde_study(axes, constants, extra="", name="tiny", diffusion="1 + x/epsilon", **output):
+    """Return a small study over axes.  Values are text, and a constant is left out if it is an axis."""
+    constants = {each: value for each, value in constants.items() if each not in axes}
+    problem = {"dimension": 1, "exact": '"exp(-t)*sin(pi*x)"', "diffusion": f'"{diffusion}"'}
+    sections = {"problem": problem, "axes": axes, "constants": constants, "output": output}
+    return Study.from_text("".join([f'name = "{name}"\n', *(section(*each) for each in sections.items()), extra]))
+
+
 def cases(text):
     """Return the cases of a study in the order of its axes."""
     return sorted(plan_study(Study.from_text(text))[-1].cases(), key=lambda case: case.index)

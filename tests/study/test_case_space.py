@@ -4,6 +4,7 @@ import itertools
 from pathlib import Path
 
 import pytest
+from helpers import pde_study
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import Axis, CaseSpace, ParameterTable, When, matches
 from evogt_study.study.plan import count_shared_work, estimate_peak_memory, longest_first, plan_phase, plan_study
-from evogt_study.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
 quick = settings(derandomize=True, deadline=None, max_examples=150)
@@ -101,17 +101,7 @@ CONSTANTS = {
 
 
 def tiny(extra="", without=(), **axes):
-    """A small study with these axes; everything else is constant, or left out."""
-    constants = {name: value for name, value in CONSTANTS.items() if name not in axes and name not in without}
-    sections = {
-        "problem": {"dimension": 1, "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1 + x/epsilon"'},
-        "axes": axes,
-        "constants": constants,
-    }
-    lines = ['name = "tiny"']
-    for section, entries in sections.items():
-        lines += [f"[{section}]", *(f"{name} = {value}" for name, value in entries.items())]
-    return Study.from_text("\n".join([*lines, extra]))
+    return pde_study(axes, {name: value for name, value in CONSTANTS.items() if name not in without}, extra)
 
 
 def piloted(by, candidates, **axes):

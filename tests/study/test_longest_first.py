@@ -3,12 +3,12 @@
 import itertools
 
 import pytest
+from helpers import pde_study
 
 import evogt_study as evs
 from evogt_study.operations import run as run_module
 from evogt_study.operations.run import run_all
 from evogt_study.study.plan import plan_study
-from evogt_study.study.study import Study
 from evogt_study.workers import dask_executor as flow_module
 from evogt_study.workers.batch import Batch
 
@@ -18,17 +18,8 @@ CONSTANTS = {
 }  # fmt: skip
 
 
-def study_of(extra="", name="long", without=(), **axes):
-    """A small study over these axes, in this order."""
-    sections = {
-        "problem": {"dimension": 1, "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1 + x/epsilon"'},
-        "axes": axes,
-        "constants": {name: value for name, value in CONSTANTS.items() if name not in {*axes, *without}},
-    }
-    lines = [f'name = "{name}"']
-    for section, entries in sections.items():
-        lines += [f"[{section}]", *(f"{name} = {value}" for name, value in entries.items())]
-    return Study.from_text("\n".join([*lines, extra]))
+def study_of(extra="", name="long", **axes):
+    return pde_study(axes, CONSTANTS, extra, name)
 
 
 def met(study, *names):

@@ -1,6 +1,5 @@
 """The loader: what a study file may say, what identifies its cases, and the one line for every mistake in it."""
 
-import json
 import os
 import re
 import subprocess
@@ -8,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import read_table
+from test_refusals import BASES, change
 
 import evogt_study as evs
 from evogt_study.cli.main import main
@@ -20,61 +21,33 @@ from evogt_study.study.study import Study
 
 STUDIES = Path(__file__).parents[2] / "studies"
 
-# --- writing study files ----------------------------------------------------------------------------------------------
+TABLE = read_table(__file__)
+OWN = "def f(seed, width, depth=2, name='x', scale=None):\n    return {'error': float(seed)}\n"
+OWN_METHOD = 'name = "own"\nmethod = "own.py:f"\n[axes]\nseed = [0, 1]\nwidth = [1, true]\n'
+FACTORY = """
+from evogt_study.pde import FormulaProblem
 
-AXES = {"seed": "[0, 1]"}
-CONSTANTS = {
-    "dictionary": '"transnet"', "N": "4", "gamma": "4", "quadrature": "8", "validation": "8", "final_time": "1",
-    "dt": "0.25",
-}  # fmt: skip
-PROBLEM = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x)"'}
-PILOT = {"parameter": '"gamma"', "seeds": "[7, 8]", "by": "[]", "candidates": "[2, 4]"}
+def heat(k, nu=0.5):
+    return FormulaProblem(1, exact="exp(-t)*sin(a*pi*x)", diffusion="b")(a=k, b=nu)
 
-
-def toml(top=None, *, axes=None, constants=None, problem=PROBLEM, pilot=None, output=None, extra=""):
-    """A small valid study with entries added or changed; None takes one away.  Values are TOML text."""
-    sections = {
-        "axes": {**AXES, **(axes or {})},
-        "constants": {**CONSTANTS, **(constants or {})},
-        "problem": problem,
-        "pilot": pilot,
-        "output": output,
-    }
-    lines = _entries({"name": '"tiny"', **(top or {})})
-    for name, entries in sections.items():
-        if entries is not None:
-            lines += [f"[{name}]", *_entries(entries)]
-    return "\n".join([*lines, extra, ""])
+waves = FormulaProblem(1, exact="exp(-t)*sin(m*pi*x)")
+"""
+PILOT = '[pilot]\nparameter = "{}"\nseeds = [7, 8]\nby = []\ncandidates = {}\n'
 
 
-def _entries(entries):
-    return [f"{key} = {value}" for key, value in entries.items() if value is not None]
-
-
-def when(match, given):
-    return f"[[when]]\nmatch = {match}\nset = {given}\n"
-
-
-def with_pilot(**changed):
-    return toml(constants={"gamma": None}, pilot={**PILOT, **changed})
-
-
-def own_method(source_axes="", **constants):
-    """A study of the function `f` in own.py."""
-    given = "\n".join(f"{name} = {value}" for name, value in constants.items())
-    return f'name = "own"\nmethod = "own.py:f"\n[axes]\nseed = [0, 1]\n{source_axes}\n[constants]\n{given}\n'
+def tiny(*changes):
+    """The study `pde` of refusal_bases.toml with these changes."""
+    return change(BASES["bases"]["pde"], "\n".join(changes))
 
 
 @pytest.fixture
 def load(tmp_path):
-    """Writes a study file, and Python files beside it, and reads it."""
+    """Writes a study file, and `own.py` beside it, and reads it."""
 
-    def read(text, **files):
-        for name, source in files.items():
-            (tmp_path / f"{name}.py").write_text(source)
-        path = tmp_path / "tiny.toml"
-        path.write_text(text)
-        return Study.from_file(path)
+    def read(text, own=OWN):
+        (tmp_path / "own.py").write_text(own)
+        (tmp_path / "tiny.toml").write_text(text)
+        return Study.from_file(tmp_path / "tiny.toml")
 
     return read
 
@@ -83,12 +56,11 @@ def load(tmp_path):
 def refusal(load, tmp_path):
     """Reads a study that must be refused; the message, checked to be one line that names the file."""
 
-    def read(text, **files):
+    def read(text, own=OWN):
         with pytest.raises(StudyError) as caught:
-            load(text, **files)
+            load(text, own)
         message = str(caught.value)
-        assert len(message.splitlines()) == 1
-        assert len(message) < 1000
+        assert (len(message.splitlines()), len(message) < 1000) == (1, True)
         assert str(tmp_path / "tiny.toml") in message
         return message
 
@@ -96,34 +68,24 @@ def refusal(load, tmp_path):
 
 
 def cases(study):
-    return list(plan_study(study)[-1].cases())
+    """The cases of a study in the order of its axes."""
+    return sorted(plan_study(study)[-1].cases(), key=lambda case: case.index)
 
 
 def keys(study):
-    """Case keys in the order of the axes."""
-    return [case.key for case in sorted(cases(study), key=lambda case: case.index)]
+    return [case.key for case in cases(study)]
 
 
 # --- studies that are read --------------------------------------------------------------------------------------------
 
-
 # without a study whose program has to be compiled first
 READABLE = sorted(path for path in STUDIES.rglob("*.toml") if not path.with_suffix(".c").exists())
-
-
-SECONDS = {
-    "allen_cahn_1d",
-    "kuramoto_sivashinsky",
-    "brusselator",
-    "gray_scott",
-    "oscillatory_1d_seeds",
-    "heat_multiscale",
-}
+LONG = "allen_cahn_1d kuramoto_sivashinsky brusselator gray_scott oscillatory_1d_seeds heat_multiscale"
 
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(each, marks=pytest.mark.long if each.stem in SECONDS else (), id=each.stem) for each in READABLE],
+    [pytest.param(each, marks=pytest.mark.long if each.stem in LONG else (), id=each.stem) for each in READABLE],
 )
 def test_every_study_of_the_repository_is_the_same_in_toml_in_python_and_in_a_written_file(path, tmp_path, monkeypatch):
     study = Study.from_file(path)
@@ -143,27 +105,14 @@ def test_every_study_of_the_repository_is_the_same_in_toml_in_python_and_in_a_wr
 
 
 def test_the_pilot_may_choose_a_parameter_that_has_a_default(load):
-    study = load(toml(pilot={**PILOT, "parameter": '"tau"', "candidates": "[1e-12, 1e-6]"}))
+    study = load(tiny(PILOT.format("tau", [1e-12, 1e-6])))
     assert {case.values["tau"] for case in plan_study(study)[0].cases()} == {1e-12, 1e-6}
 
 
-OWN = "def f(seed, width, depth=2, name='x', scale=None):\n    return {'error': float(seed)}\n"
-
-
-FACTORY = """
-from evogt_study.pde import FormulaProblem
-
-def heat(k, nu=0.5):
-    return FormulaProblem(1, exact="exp(-t)*sin(a*pi*x)", diffusion="b")(a=k, b=nu)
-
-waves = FormulaProblem(1, exact="exp(-t)*sin(m*pi*x)")
-"""
-
-
 def test_a_problem_from_a_factory_and_from_a_statement_in_a_python_file(load):
-    made = load(toml({"problem": '"own.py:heat"'}, axes={"k": "[1, 2]"}, problem=None), own=FACTORY)
+    made = load(tiny('problem = "own.py:heat"', "- [problem]", "[axes]", "k = [1, 2]"), FACTORY)
     assert made.space.constants["nu"] == 0.5
-    stated = load(toml({"problem": '"own.py:waves"'}, axes={"m": "[1, 2]"}, problem=None), own=FACTORY)
+    stated = load(tiny('problem = "own.py:waves"', "- [problem]", "[axes]", "m = [1, 2]"), FACTORY)
     assert stated.space.names == ("seed", "m")
 
 
@@ -178,89 +127,22 @@ def test_python_files_are_found_from_the_study_files_folder(tmp_path, monkeypatc
 
 # --- what identifies a case -------------------------------------------------------------------------------------------
 
-DEEP = {"dictionary": '"gtransnet"', "N1": "6"}
 
-ROUND, DIFFUSION = {"time_integrator": '"implicit_midpoint"'}, json.dumps(BUILT_IN["oscillatory_1d"].diffusion)
-BUILT_IN_FORMULAS = {
-    "dimension": "1", "exact": json.dumps(BUILT_IN["oscillatory_1d"].exact), "diffusion": DIFFUSION,
-}  # fmt: skip
-TINY = toml()
-SAME = {
-    "N1 or hidden": (toml(constants=DEEP), toml(constants={"dictionary": '"gtransnet"', "hidden": "[6]"})),
-    "defaults": (TINY, toml(constants={"tau": "1e-12", "centre": "0.5", "radius": "0.8", **ROUND})),
-    "delta, by default or given": (toml(constants=DEEP), toml(constants={**DEEP, "delta": "0.5"})),
-    "the method's name left out": (TINY, toml({"method": '"evolution"'})),
-    "what a one-layer dictionary lacks": (TINY, toml(constants={"N1": "99", "hidden": "[9, 9]", "delta": "0.25"})),
-    "integers as floats": (TINY, toml(constants={"gamma": "4.0", "final_time": "1.0"})),
-    "a rule": (TINY, toml(constants={"quadrature": '{ rule = "gauss_legendre", points = 8 }'})),
-    "a formula's constants": (toml(problem={**PROBLEM, "diffusion": '"1"'}), TINY),
-    "a built-in problem or the same formulas": (
-        toml({"problem": '"oscillatory_1d"'}, constants={"epsilon": "0.5"}, problem=None),
-        toml(constants={"epsilon": "0.5"}, problem=BUILT_IN_FORMULAS),
-    ),
-    "a constant or a rule": (
-        TINY, toml(constants={"gamma": None}, extra=when("{ seed = [0, 1] }", "{ gamma = 4 }"))
-    ),
-    "title, source and name": (TINY, toml({"name": '"other"', "title": '"t"', "source": '"s"'})),
-    "times where nothing is recorded at them": (TINY, toml(output={"times": "3"})),
-    "the grid where no field is recorded": (TINY, toml(output={"grid": "9"})),
-    "the order of what is recorded": (
-        toml(output={"record": '["error_history", "norm_history"]'}),
-        toml(output={"record": '["norm_history", "error_history", "norm_history"]'}),
-    ),
-    "times counted or listed": (
-        toml(output={"times": "3", "record": '["error_history"]'}),
-        toml(output={"times": "[0, 0.5, 1]", "record": '["error_history"]'}),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("name", TABLE["same"])
 def test_the_same_computation_has_the_same_keys(load, name):
-    first, second = SAME[name]
-    assert keys(load(first)) == keys(load(second))
+    known = BUILT_IN["oscillatory_1d"]
+    first, second = (each.replace("EXACT", known.exact) for each in TABLE["same"][name])
+    assert keys(load(tiny(first))) == keys(load(tiny(second.replace("DIFFUSION", known.diffusion))))
 
 
 def test_the_pilots_choice_or_a_constant_is_the_same(load):
-    study = load(with_pilot())
+    study = load(tiny("[constants]", "- gamma", PILOT.format("gamma", [2, 4])))
     chosen = [case.key for case in plan_study(study)[-1].cases()]
-    assert chosen == keys(load(toml(constants={"gamma": "2"})))
-
-
-OTHER = {
-    "dictionary": toml(constants={"dictionary": '"uniform_elm"'}),
-    "seed": toml(axes={"seed": "[2, 3]"}),
-    "N": toml(constants={"N": "5"}),
-    "gamma": toml(constants={"gamma": "5"}),
-    "gamma of each neuron": toml(constants={"gamma": "[4, 4, 4, 4.5]"}),
-    "radius": toml(constants={"radius": "0.9"}),
-    "centre": toml(constants={"centre": "0.25"}),
-    "tau": toml(constants={"tau": "1e-11"}),
-    "assembly points": toml(constants={"quadrature": "9"}),
-    "assembly rule": toml(constants={"quadrature": '{ rule = "composite_midpoint", points = 8 }'}),
-    "validation points": toml(constants={"validation": "9"}),
-    "validation rule": toml(constants={"validation": '{ rule = "composite_midpoint", points = 8 }'}),
-    "dt": toml(constants={"dt": "0.125"}),
-    "final_time": toml(constants={"final_time": "2"}),
-    "solution": toml(problem={**PROBLEM, "exact": '"exp(-2*t)*sin(pi*x)"'}),
-    "diffusion": toml(problem={**PROBLEM, "diffusion": '"2"'}),
-    "initial instead of exact": toml(problem={"dimension": "1", "initial": '"sin(pi*x)"'}),
-    "a parameter of the problem": toml(constants={"k": "1"}, problem={**PROBLEM, "diffusion": '"k"'}),
-    "another value of it": toml(constants={"k": "2"}, problem={**PROBLEM, "diffusion": '"k"'}),
-    "gtransnet": toml(constants=DEEP),
-    "N1": toml(constants={**DEEP, "N1": "7"}),
-    "delta": toml(constants={**DEEP, "delta": "0.75"}),
-    "hidden": toml(constants={"dictionary": '"gtransnet"', "hidden": "[6, 6]"}),
-    "record": toml(output={"record": '["error_history"]'}),
-    "more recorded": toml(output={"record": '["error_history", "norm_history"]'}),
-    "times": toml(output={"record": '["error_history"]', "times": "3"}),
-    "field": toml(output={"record": '["field"]'}),
-    "grid": toml(output={"record": '["field"]', "grid": "9"}),
-}
+    assert chosen == keys(load(tiny("[constants]", "gamma = 2")))
 
 
 def test_every_parameter_that_matters_changes_the_key():
-    found = {name: keys(Study.from_text(text))[0] for name, text in {"base": toml(), **OTHER}.items()}
+    found = {name: keys(Study.from_text(tiny(text)))[0] for name, text in TABLE["other"].items()}
     owners = {}
     for name, key in found.items():
         owners.setdefault(key, []).append(name)
@@ -274,55 +156,49 @@ def test_every_parameter_that_matters_changes_the_key():
 def test_a_default_of_a_problems_factory_is_refused_under_a_name_of_the_result_file(refusal, name):
     """It becomes a constant of the study, which the file holds too."""
     own = FACTORY.replace("nu=0.5", f"nu=0.5, {name}=1")
-    message = refusal(toml({"problem": '"own.py:heat"'}, axes={"k": "[1, 2]"}, problem=None), own=own)
+    message = refusal(tiny('problem = "own.py:heat"', "- [problem]", "[axes]", "k = [1, 2]"), own)
     assert f"the parameter `{name}` must have another name" in message
     assert f"constants.{name}" in message
-
-
-def advice(message):
-    return float(re.search(r"Use e\.g\. ([\d.e+-]+)", message).group(1))
 
 
 @pytest.mark.parametrize(
     ("final_time", "dt"), [("1", "0.4"), ("1", "0.3"), ("0.7", "0.3"), ("0.25", "0.0033"), ("2", "1.3")]
 )
 def test_the_time_step_that_the_message_advises_is_one_that_fits(load, refusal, final_time, dt):
-    message = refusal(toml(constants={"final_time": final_time, "dt": dt}))
-    assert load(toml(constants={"final_time": final_time, "dt": repr(advice(message))})).space.size == 2
+    changes = "[constants]", f"final_time = {final_time}"
+    advice = re.search(r"Use e\.g\. ([\d.e+-]+)", refusal(tiny(*changes, f"dt = {dt}"))).group(1)
+    assert load(tiny(*changes, f"dt = {float(advice)!r}")).space.size == 2
 
 
-def test_rules_of_several_values_of_a_parameter_that_can_itself_be_a_list(load):
-    """gamma may be a list, one for each neuron; [4, 6] of an axis [4, 6, 8] still means two of its values."""
-    axes = {"gamma": "[4, 6, 8]"}
-    study = load(toml(axes=axes, constants={"gamma": None}, extra=when("{ gamma = [4, 6] }", "{ tau = 0.5 }")))
-    assert {(c.values["gamma"], c.values["tau"]) for c in cases(study)} == {(4.0, 0.5), (6.0, 0.5), (8.0, 1e-12)}
-
-
-def test_rules_of_one_list_and_of_several_lists(load):
-    axes, constants = {"hidden": "[[2], [2, 3], [4]]"}, {"dictionary": '"gtransnet"'}
-    for match, expected in [("[2, 3]", {(2, 3)}), ("[[2], [4]]", {(2,), (4,)})]:
-        study = load(toml(axes=axes, constants=constants, extra=when(f"{{ hidden = {match} }}", "{ tau = 0.5 }")))
-        assert {c.values["hidden"] for c in cases(study) if c.values["tau"] == 0.5} == expected
+@pytest.mark.parametrize(
+    ("axis", "constants", "match", "matched"),
+    [
+        ("gamma = [4, 6, 8]", "- gamma", "[4, 6]", {4.0, 6.0}),  # two values, although gamma may itself be a list
+        ("hidden = [[2], [2, 3], [4]]", 'dictionary = "gtransnet"', "[2, 3]", {(2, 3)}),
+        ("hidden = [[2], [2, 3], [4]]", 'dictionary = "gtransnet"', "[[2], [4]]", {(2,), (4,)}),
+    ],
+)
+def test_a_rule_matches_one_value_or_several(load, axis, constants, match, matched):
+    name = axis.split()[0]
+    rule = f"[[when]]\nmatch = {{ {name} = {match} }}\nset = {{ tau = 0.5 }}"
+    study = load(tiny("[axes]", axis, "[constants]", constants, rule))
+    assert {case.values[name] for case in cases(study) if case.values["tau"] == 0.5} == matched
 
 
 def test_a_rule_applies_to_the_value_it_names_and_not_to_one_that_compares_equal(load):
-    study = load(own_method("width = [1, true]") + when("{ width = true }", "{ depth = 9 }"), own=OWN)
-    assert [(c.values["width"], c.values["depth"]) for c in cases(study) if c.values["seed"] == 0] == [
-        (1, 2),
-        (True, 9),
-    ]
+    study = load(f"{OWN_METHOD}[[when]]\nmatch = {{ width = true }}\nset = {{ depth = 9 }}\n")
+    found = [(case.values["width"], case.values["depth"]) for case in cases(study) if case.values["seed"] == 0]
+    assert found == [(1, 2), (True, 9)]
 
 
 # --- files of the user's own that cannot be used ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "default", ["np.zeros(3)", "np.array(3.7)", "[[[]]]", "nested", "object", "lambda: 0", "{}", "1j"]
-)
+@pytest.mark.parametrize("default", ["np.zeros(3)", "[[[]]]", "nested", "object", "lambda: 0", "{}", "1j"])
 def test_a_default_may_be_anything_at_all(load, default):
     """A default that no study file could hold is the function's own business."""
-    source = f"import numpy as np\nnested = []\nnested.append(nested)\ndef f(seed, extra={default}): return {{}}"
-    assert load(own_method(), own=source).space.size == 2
+    source = f"import numpy as np\nnested = []\nnested.append(nested)\ndef f(seed, width, extra={default}): return {{}}"
+    assert load(OWN_METHOD, source).space.size == 4
 
 
 @pytest.mark.parametrize("key", ["method", "problem"])
@@ -332,11 +208,10 @@ def test_a_reference_to_a_file_that_cannot_be_read(refusal, tmp_path, key, refer
     (tmp_path / "zero.py").symlink_to("/dev/zero")
     (tmp_path / "folder.py").mkdir()
     (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
-    assert "must" in refusal(toml({key: f'"{reference}"'}, problem=None), own=OWN)
+    assert "must" in refusal(tiny(f'{key} = "{reference}"', "- [problem]"))
 
 
 # --- files that cannot be read ----------------------------------------------------------------------------------------
-
 
 UNREADABLE = {
     "gone.toml": (None, "No such file or directory"),
@@ -345,7 +220,7 @@ UNREADABLE = {
     "hdf5.toml": (b"\x89HDF\r\n\x1a\n\xff\xfe", "it is no text"),
     "latin.toml": (b'name = "\xe4"', "it is no text"),
     "utf16.toml": (b"\xff\xfen\0a\0", "it is no text"),
-    os.fsdecode(b"\xff.toml"): (toml().encode(), "\\udcff.toml': its name must be UTF-8. Rename it"),
+    os.fsdecode(b"\xff.toml"): (tiny().encode(), "\\udcff.toml': its name must be UTF-8. Rename it"),
     "a\0b.toml": (None, ""),
     "x" * 5000: (None, ""),
 }
@@ -382,27 +257,6 @@ def test_a_byte_order_mark_is_no_part_of_a_file(own_study, tmp_path):
 # StudyError is right; anything else, or being stopped, is not.
 SECONDS, GIBIBYTES = 6, 3
 
-HEAVY = {
-    "many assembly points": toml(constants={"quadrature": "20000"}),
-    "most assembly points": toml(constants={"quadrature": "100000"}),
-    "many nodes in space": toml(
-        constants={"quadrature": '{ rule = "composite_midpoint", points = 100000 }'},
-        problem={"dimension": "3", "exact": '"sin(pi*x)*sin(pi*y)*sin(pi*z)"'},
-    ),
-    "many steps": toml(constants={"dt": "1e-10"}),
-    "many steps of a changing diffusion": toml(constants={"dt": "1e-7"}, problem={**PROBLEM, "diffusion": '"1 + t"'}),
-    "many saved times": toml(constants={"dt": "1e-9"}, output={"times": "999999999", "record": '["error_history"]'}),
-    "powers of powers": toml(problem={**PROBLEM, "exact": '"9**(9**(9*x/x))*x"'}),
-    "powers by logarithms": toml(problem={**PROBLEM, "exact": '"exp(1e30*log(3)*x/x)*x"'}),
-    "terms of a power": toml(problem={**PROBLEM, "exact": '"x*(1-x)*exp(1e11*log(x+t))"'}),
-    "many rules": toml(
-        axes={"seed": "{ count = 1200 }", "N": "{ start = 1, count = 1200 }"},
-        constants={"N": None},
-        extra=when(f"{{ seed = {list(range(1199))}, N = {list(range(1, 1200))} }}", "{ tau = 0.5 }"),
-    ),
-}
-
-
 LOAD = """
 import os, resource, sys
 from evogt_study.errors import StudyError
@@ -419,11 +273,13 @@ except StudyError:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", HEAVY)
+@pytest.mark.parametrize("name", TABLE["heavy"])
 def test_a_study_that_would_occupy_the_machine_is_read_or_refused_at_once(name):
+    text = tiny(TABLE["heavy"][name]).replace("FROM_0_TO_1198", str([*range(1199)]))
+    text = text.replace("FROM_1_TO_1199", str([*range(1, 1200)]))
     source = LOAD.replace("GIBIBYTES", str(GIBIBYTES)).replace("SECONDS", str(SECONDS))
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # each thread's buffers count against the memory
-    subprocess.run([sys.executable, "-c", source], input=HEAVY[name], env=environment, text=True, check=True)
+    subprocess.run([sys.executable, "-c", source], input=text, env=environment, text=True, check=True)
 
 
 @pytest.mark.parametrize("stem", ["volume", "two_words"])

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import pde_study
 
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.schema.records import NO_NEEDS, Case
@@ -25,32 +26,17 @@ CONSTANTS = {
     "epsilon": "2", "final_time": "1", "dt": "0.125", "tau": "1e-12",
 }  # fmt: skip
 VALUES = {
-    "seed": "[0, 1, 2]",
-    "dictionary": '["transnet", "gtransnet", "uniform_elm"]',
-    "epsilon": "[2, 3, 4]",
-    "tau": "[1e-12, 1e-6, 0.1]",
-    "dt": "[0.125, 0.25, 0.5]",
-    "quadrature": "[9, 10, 11]",
-    "validation": "[11, 12, 13]",
-    "gamma": "[3, 4, 5]",
-    "N": "[4, 5, 6]",
-    "hidden": "[[7], [7, 6]]",
-}
+    "seed": "[0, 1, 2]", "dictionary": '["transnet", "gtransnet", "uniform_elm"]', "epsilon": "[2, 3, 4]",
+    "tau": "[1e-12, 1e-6, 0.1]", "dt": "[0.125, 0.25, 0.5]", "quadrature": "[9, 10, 11]", "validation": "[11, 12, 13]",
+    "gamma": "[3, 4, 5]", "N": "[4, 5, 6]", "hidden": "[[7], [7, 6]]",
+}  # fmt: skip
 
 
 def plan_of(*axes, diffusion="1 + x/epsilon", record="[]"):
     """The plan of a small study over these axes, in this order."""
-    left_out = {*axes, "N1"} if "hidden" in axes else set(axes)
-    sections = {
-        "problem": {"dimension": 1, "exact": '"exp(-t)*sin(pi*x)"', "diffusion": f'"{diffusion}"'},
-        "axes": {name: VALUES[name] for name in axes},
-        "constants": {name: value for name, value in CONSTANTS.items() if name not in left_out},
-        "output": {"record": record, "times": 3},
-    }
-    lines = ['name = "shared"']
-    for section, entries in sections.items():
-        lines += [f"[{section}]", *(f"{name} = {value}" for name, value in entries.items())]
-    return plan_study(Study.from_text("\n".join(lines)))[-1]
+    constants = CONSTANTS | ({"N1": None} if "hidden" in axes else {})
+    study = pde_study({name: VALUES[name] for name in axes}, constants, diffusion=diffusion, times=3, record=record)
+    return plan_study(study)[-1]
 
 
 class Bindable:
@@ -94,15 +80,10 @@ def stages(monkeypatch):
 # --- each stage once --------------------------------------------------------------------------------------------------
 
 STUDIES = [
-    ("dictionary", "epsilon", "seed"),
-    ("seed", "tau", "epsilon"),
-    ("seed", "dt", "epsilon"),
-    ("quadrature", "seed", "epsilon"),
-    ("validation", "seed", "tau"),
-    ("gamma", "seed", "tau"),
-    ("N", "seed", "epsilon"),
-    ("hidden", "epsilon", "seed"),
-]
+    ("dictionary", "epsilon", "seed"), ("seed", "tau", "epsilon"), ("seed", "dt", "epsilon"),
+    ("quadrature", "seed", "epsilon"), ("validation", "seed", "tau"), ("gamma", "seed", "tau"),
+    ("N", "seed", "epsilon"), ("hidden", "epsilon", "seed"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("axes", STUDIES, ids="-".join)
@@ -117,16 +98,6 @@ def test_each_distinct_stage_is_computed_once_in_a_batch(stages, axes):
         for stage, key in plan.method.bind(case.values).stages.items():
             distinct.setdefault(stage, set()).add(key)
     assert {stage: calls[stage] for stage in distinct} == {stage: len(keys) for stage, keys in distinct.items()}
-
-
-def test_every_stage_that_runs_is_one_that_the_plan_counts(stages):
-    """Stages that a plan does not know would be work that `evogt run -n` does not count."""
-    plan = plan_of("seed", "epsilon")
-    cases = list(plan.cases())
-    run_batch(Batch.of(plan.spec, cases))
-    unplanned = set(stages[0]) - set(plan.method.bind(cases[0].values).stages)
-    # formulas to functions, and nodes, take milliseconds; which profiles problems have in common their values tell
-    assert unplanned == {"problem", "validation nodes", "stiffness term"}
 
 
 @pytest.mark.parametrize("kept_bytes", [shared_module.KEPT_BYTES, 0])
@@ -212,20 +183,6 @@ def test_a_failing_neighbour_changes_nothing(compared, monkeypatch):
     (error,) = [stack for stack in records.stacks if stack.name == "error"]
     found = {records.keys[row]: value.tobytes() for row, value in zip(error.rows, error.values, strict=True)}
     assert found == {case.key: alone[case.key]["error", ()][1] for case in ordered if case.values != doomed}
-
-
-def test_values_reach_the_method_as_they_were_written(own_study):
-    """1, 1.0 and true compare equal, and are three different arguments."""
-    study = own_study(
-        "def method(seed, a, b=0):\n    return {'kind': f'{type(a).__name__} {type(b).__name__}'}",
-        "[axes]\na = [1, true, 2]\nseed = [0]\n[[when]]\nmatch = { a = 2 }\nset = { b = 0.0 }\n",
-    )
-    plan = plan_study(study)[-1]
-    cases = sorted(plan.cases(), key=lambda case: case.index)
-    together = run_batch(Batch.of(plan.spec, cases)).stacks[0].values.tolist()
-    alone = [run_batch(Batch.of(plan.spec, [case])).stacks[0].values.tolist()[0] for case in cases]
-    assert alone == ["int int", "bool int", "int float"]
-    assert together == alone
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
