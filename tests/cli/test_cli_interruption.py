@@ -82,15 +82,16 @@ def call_evogt(*arguments):
     return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_keeps_finished_runs_for_status_summary_and_the_same_command(slow, number):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_keeps_finished_runs_for_status_summary_and_the_same_command(slow, name):
     process, path = slow()
     eventually(lambda: shard_files(shard_folder(path)), process)
-    process.send_signal(number)
+    process.send_signal(getattr(signal, name))
     code, errors = wait_for_end(process)
     assert code == 130
     assert not path.with_name("own.nc.lock").exists()
-    assert errors == f"evogt: terminated: finished runs are in {path}.shards. The same command computes the rest.\n"
+    reason = "interrupted" if name == "SIGINT" else "terminated"
+    assert errors == f"evogt: {reason}: finished runs are in {path}.shards. The same command computes the rest.\n"
     printed, errors = call_evogt("status", path)
     state, counts, by_seed = printed.splitlines()
     assert state == f"{path}: not running; `evogt run` computes the rest"

@@ -170,8 +170,3 @@ def test_seeds_sizes_and_degenerate_samples():
     for how, width in ((Interval(), 1.0), (Interval("median"), np.sqrt(np.pi / 2))):  # normal for large samples
         expected = float(kernel_of(how.of)[0](sample)) + np.array([-1.0, 1.0]) * width * half
         np.testing.assert_allclose(interval_of(sample, how), expected, atol=0.2 * half)
-
-
-def test_the_default_method_follows_the_statistic():
-    names = ("mean", "geometric_mean", "median", "q25", "std", "max")
-    assert [Interval(name).chosen for name in names] == ["bootstrap-t"] * 2 + ["order"] * 2 + ["bonett", "percentile"]

@@ -73,17 +73,11 @@ def test_values_reach_the_program_exactly(program, shell, command, x, y):
 @pytest.mark.parametrize(
     ("text", "value", "received"),
     [
-        ("{x}", 0.1 + 0.2, "0.30000000000000004"),
-        ("{x:.3g}", 0.1 + 0.2, "0.3"),
-        ("{x:05d}", 42, "00042"),
-        ("{x}", np.float32(0.1), "0.10000000149011612"),
-        ("{x}", True, "true"),
-        ("{x}", [1, 2.5], "[1, 2.5]"),
-        ("{x}", date(2026, 1, 31), "2026-01-31"),
-        ("-n={x} $HOME", -1, "-n=-1"),
-        ("{{x}}", 1, "{x}"),
+        ("{x}", 0.1 + 0.2, "0.30000000000000004"), ("{x:.3g}", 0.1 + 0.2, "0.3"), ("{x:05d}", 42, "00042"),
+        ("{x}", np.float32(0.1), "0.10000000149011612"), ("{x}", True, "true"), ("{x}", [1, 2.5], "[1, 2.5]"),
+        ("{x}", date(2026, 1, 31), "2026-01-31"), ("-n={x} $HOME", -1, "-n=-1"), ("{{x}}", 1, "{x}"),
     ],
-)
+)  # fmt: skip
 def test_a_value_is_written_as_documented(program, text, value, received):
     program("echo", ECHO)
     ds = run(command=f"./echo {text} {{x}}", read={"first": "out.json:arguments[0]"}, axes={"x": [value]})

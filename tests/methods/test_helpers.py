@@ -6,7 +6,6 @@ import sys
 import pytest
 
 import evogt_study as evs
-from evogt_study.errors import StudyError
 from evogt_study.operations.verify import verify
 
 LATE = "def method(seed):\n    from {name} import scale\n    return {{'v': scale * (seed + 1)}}\n"
@@ -52,8 +51,3 @@ def test_folders_may_have_helpers_of_the_same_name(tmp_path):
     methods = {f"m{number}": f"{tmp_path}/{number}/own.py:method" for number in (1, 2)}
     data = evs.run(evs.Study(axes={"method": methods, "seed": [0, 1, 2]}, name="twins"), workers=0)
     assert data.v.values.tolist() == [[1, 2, 3], [2, 4, 6]]
-
-
-def test_a_generator_of_a_helper_that_is_imported_late_is_refused(study_of):
-    with pytest.raises(StudyError, match="`late_random.scale` of .* is a random generator"):
-        study_of("file", "import random\nscale = random.Random(1)\n", name="late_random")

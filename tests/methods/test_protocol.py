@@ -3,17 +3,13 @@
 import hashlib
 
 import numpy as np
-import pytest
 
 from evogt_study.methods.protocol import BoundCase, Method
-from evogt_study.operations.forecast import worker_memory
-from evogt_study.pde.pipeline import compute_stage
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import canonical_json, json_object, json_text
-from evogt_study.study import plan as plan_module
+from evogt_study.schema.values import canonical_json
 from evogt_study.study.case_space import Axis, CaseSpace
-from evogt_study.study.plan import Plan, estimate_peak_memory, run_keys
+from evogt_study.study.plan import run_keys
 
 
 class LeastCase(BoundCase):
@@ -78,22 +74,3 @@ def test_a_plan_binds_each_setup_once(monkeypatch):
     keys = run_keys(SeededMethod(), space)
     assert [values["i"] for values in bound] == [3, 1, 2]
     assert keys.astype(str).tolist() == [SeededCase(space.values(number)).key for number in range(space.size)]
-
-
-def test_a_method_with_two_members_is_planned_and_run(monkeypatch):
-    monkeypatch.setattr(plan_module, "load_method", lambda spec: LeastMethod())
-    plan = Plan("main", None, CaseSpace((Axis("i", (3, 1, 2)),), {}))
-    cases = list(plan.cases())
-    assert [case.key for case in cases] == [digits(digits(canonical_json({"i": i}))) for i in (3, 1, 2)]
-    records = [plan.method.bind(case.values).run(compute_stage) for case in cases]
-    assert [int(record.variables["double"].values) for record in records] == [6, 2, 4]
-    assert (plan.work, plan.longest, plan.group, estimate_peak_memory(plan)) == (None, 0.0, 1, 0.0)
-    assert worker_memory(plan) == 0.0
-    assert plan.method.list_required_parameters({}) == ("i",)
-
-
-@pytest.mark.parametrize("value", [1, -3, 0.1, 1e-12, 2.0, True, "a", 'é"', (1, 2.5), 10**18, 1e300])
-def test_json_made_of_texts_is_canonical(value):
-    assert json_text(value) == canonical_json(value)
-    for content in ({"b": value, "a": 1}, {"ε": value, "a": value}):
-        assert json_object({name: json_text(each) for name, each in content.items()}) == canonical_json(content)

@@ -116,18 +116,6 @@ def test_a_seed_of_62_bits_is_used_in_full():
     assert list(drawn.values()) == [np.random.default_rng(seed).random() for seed in seeds]
 
 
-@pytest.mark.parametrize("common", ["all", "none", ["a"]])
-def test_draws_are_equal_on_any_number_of_workers_and_in_this_process(client, common):
-    study = evs.Study(draw, axes=AXES, common=common)
-    here, there, alone = record_of(study), evs.run(study, client=client), evs.run(study, workers=1)
-    for name in ("uniform", "python", "numpy"):
-        drawn = np.array(list(values_of(here, name).values())).reshape(2, 3, 3)
-        assert np.array_equal(there[name].values, drawn)
-        assert np.array_equal(alone[name].values, drawn)
-    trial = try_case(study, {"a": 2, "b": 3, "seed": 7}).record
-    assert values_of(trial, "numpy")[0] == there["numpy"].values[1, 2, 2]
-
-
 def test_a_replay_draws_what_the_run_drew(client, own_study, tmp_path):
     source = "import random\nimport numpy as np\ndef method(a, rng):\n"
     source += "    return {'own': rng.random(), 'python': random.random(), 'numpy': np.random.normal(size=3)}\n"

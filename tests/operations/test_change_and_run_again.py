@@ -2,9 +2,9 @@
 
 import os
 import shutil
+from contextlib import nullcontext
 
 import netCDF4
-import numpy as np
 import pytest
 from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
@@ -21,19 +21,11 @@ def executed(client):
 
     def run(study, path, **options):
         done = {}
-        with pytest.warns(StoreWarning) if options.pop("warns", False) else _nothing() as caught:
+        with pytest.warns(StoreWarning) if options.pop("warns", False) else nullcontext() as caught:
             evs.run(study, client=client, output=path, listener=lambda e: done.update({e.phase: e.done}), **options)
         return (sum(done.values()), *(str(warning.message) for warning in caught or ()))
 
     return run
-
-
-class _nothing:  # noqa: N801  # warnings are errors
-    def __enter__(self):
-        return None
-
-    def __exit__(self, *error):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -130,14 +122,6 @@ def test_a_pilots_runs_are_kept_and_come_back(executed, own_study, tmp_path):
     assert executed(own_study(PARABOLA, PILOTED), path, warns=True)[0] == 0
 
 
-def test_another_choice_of_the_pilot_keeps_the_runs_of_the_first(executed, own_study, tmp_path):
-    path = tmp_path / "own.nc"
-    assert executed(own_study(PARABOLA, PILOTED.replace("[1, 4, 6]", "[1, 6]")), path)[0] == 8 + 4
-    count, line = executed(own_study(PARABOLA, PILOTED), path, warns=True)
-    assert (count, read_store(path).runs) == (4 + 2, 2)
-    assert "pilot.candidates: [1, 6] -> [1, 4, 6]" in line
-
-
 def test_a_bug_in_ones_own_method_is_mended_and_failed_runs_are_in_nobodys_way(executed, own_study, tmp_path):
     path, axes = tmp_path / "own.nc", "[axes]\nseed = { count = 3 }"
     wrong = "def method(seed):\n    return {'error': 1.0 / (seed - 1)}\n"
@@ -147,23 +131,6 @@ def test_a_bug_in_ones_own_method_is_mended_and_failed_runs_are_in_nobodys_way(e
     assert (status_codes(read_study(path).run_status) == Status.ok).all()
     assert executed(own_study(wrong, axes), path, warns=True)[0] == 0
     assert int(read_study(path).run_status[1]) == Status.failed
-
-
-def test_a_failed_run_gives_way_to_one_that_is_ok_elsewhere(executed, own_study, tmp_path):
-    study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = { count = 2 }")
-    executed(study, tmp_path / "ok.nc")
-    shutil.copy(tmp_path / "ok.nc", tmp_path / "own.nc")
-
-    def failed(data):
-        data["run_status"].values[0], data["run_message"].values[0], data["error"].values[0] = (
-            Status.failed,
-            "no luck",
-            np.nan,
-        )
-
-    rewritten(tmp_path / "own.nc", failed)
-    assert executed(study, tmp_path / "own.nc") == (0,)
-    assert (status_codes(read_study(tmp_path / "own.nc").run_status) == Status.ok).all()
 
 
 def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, client, own_study, result_of, tmp_path):
@@ -184,44 +151,3 @@ def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, cli
     assert (count, read_store(path).runs) == (0, 2)
     assert "no longer includes them (axes.seed.count: 4 -> 2)" in line
     assert not shard_folder(path).exists()
-
-
-# --- evogt store ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def stored(executed, small_study, path, tmp_path, monkeypatch):
-    """A folder where the twelve runs of gamma = 2 are kept."""
-    monkeypatch.chdir(tmp_path)
-    executed(evs.Study.from_text(small_study.replace("gamma = 2", "gamma = 3")), path, warns=True)
-    return path
-
-
-def test_what_is_kept_is_listed_with_its_size_and_reason(evogt, stored):
-    code, out, err = evogt("store", "list", ".")
-    first, second = out.splitlines()
-    assert (code, err) == (0, "")
-    assert first.startswith("small.nc.store: 12 runs, ")
-    assert first.endswith(" kB")
-    assert second.endswith("kB: constants.gamma: 2 -> 3")
-    assert evogt("store", "list", "small.nc")[1] == out
-    assert evogt("store", "list") == (0, "no runs are kept\n", "")
-    shard = next(store_folder(stored).iterdir())
-    shard.write_bytes(shard.read_bytes()[:100])
-    assert "is damaged" in evogt("store", "list", "small.nc")[1]
-
-
-def test_a_store_is_a_folder_that_can_be_moved_and_pruned(evogt, executed, small_study, stored):
-    os.mkdir("disk")
-    store_folder(stored).rename("disk/small.nc.store")
-    study = evs.Study.from_text(small_study)
-    assert executed(study, stored, warns=True, reuse_from=["disk"])[0] == 0
-    assert evogt("store", "prune", "--older-than", "1d", "disk")[1].startswith("removed disk/small.nc.store: 0 runs")
-    assert evogt("store", "prune", "disk")[1].startswith("removed disk/small.nc.store: 12 runs")
-    assert os.listdir("disk") == []
-    for arguments in (
-        ("prune",),
-        ("prune", "small.toml"),
-    ):
-        code, out, err = evogt("store", *arguments)
-        assert (code, out, err.count("\n")) == (2, "", 1), arguments

@@ -65,75 +65,46 @@ def test_a_result_as_it_was_planned_and_written(own):
     assert not left.exists()
 
 
-def changed_function(study, path):
-    (study.parent / "method.py").write_text(METHOD.replace("seed)}", "seed + 1)}"))
-
-
-def without_function(study, path):
-    (study.parent / "method.py").unlink()
-
-
-def pipe_as_function(study, path):
-    (study.parent / "method.py").unlink()
-    os.mkfifo(study.parent / "method.py")
-
-
-def run_that_is_left(study, path):
-    def change(data):
-        data["run_status"].values[1] = Status.not_run
-
-    rewritten(path, change)
-
-
-def shards(study, path):
-    shard_folder(path).mkdir()
-
-
-def helper_beside(study, path):
-    (study.parent / "helper.py").write_text("FACTOR = 2\n")
-
-
-def data_file(study, path):
-    (study.parent / "data.csv").write_text("1,2")
-
-
-def flipped_summary(study, path):
-    whole = path.read_bytes()
-    path.write_bytes(whole.replace(b'"planned": 3', b'"planned": 9'))
-
-
-def number(study, path):
+def change_number(study, path):
     with netCDF4.Dataset(path, "a") as file:
         file["error"][0] = 3.0
 
 
-def no_digests(study, path):
+def remove_checksums(study, path):
     with netCDF4.Dataset(path, "a") as file:
         file.delncattr("content_digests")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda study, path: study.write_text(study.read_text() + "# more"),
-        lambda study, path: study.write_text("name ="),
-        lambda study, path: study.unlink(),
-        lambda study, path: path.unlink(),
-        lambda study, path: path.write_bytes(path.read_bytes()[:5000]),
-        changed_function,
-        without_function,
-        pipe_as_function,
-        helper_beside,
-        data_file,
-        flipped_summary,
-        run_that_is_left,
-        shards,
-        number,
-        no_digests,
-    ],
-)
+def write(name, text):
+    return lambda study, path: (study.parent / name).write_text(text)
+
+
+def leave_run(data):
+    data["run_status"].values[1] = Status.not_run
+
+
+CHANGES = {
+    "another study": lambda study, path: study.write_text(study.read_text() + "# more"),
+    "no TOML": lambda study, path: study.write_text("name ="),
+    "no study": lambda study, path: study.unlink(),
+    "no result": lambda study, path: path.unlink(),
+    "a part of a result": lambda study, path: path.write_bytes(path.read_bytes()[:5000]),
+    "another function": write("method.py", METHOD.replace("seed)}", "seed + 1)}")),
+    "no function": lambda study, path: (study.parent / "method.py").unlink(),
+    "a pipe": lambda study, path: ((study.parent / "method.py").unlink(), os.mkfifo(study.parent / "method.py")),
+    "a helper beside the function": write("helper.py", "FACTOR = 2\n"),
+    "another data file": write("data.csv", "1,2"),
+    "other counts": lambda study, path: path.write_bytes(path.read_bytes().replace(b'"planned": 3', b'"planned": 9')),
+    "a run that is left": lambda study, path: rewritten(path, leave_run),
+    "shards": lambda study, path: shard_folder(path).mkdir(),
+    "another number": change_number,
+    "no checksums": remove_checksums,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_what_takes_more_to_know(own, change):
-    change(*own)
+    CHANGES[change](*own)
     assert complete_result(*own) is None
 
 
@@ -144,7 +115,7 @@ def test_other_code_of_the_package(own, monkeypatch):
 
 def test_a_file_that_another_program_changed_is_packed_again_with_a_warning(own, evogt, no_workers):
     study, path = own
-    number(study, path)
+    change_number(study, path)
     code, _, err = evogt("run", study, "-o", path)
     assert code == 0
     assert "`error` is not as it was written" in err

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import psutil
 import pytest
+from helpers import read_table
 
 from evogt_study.operations import forecast
 from evogt_study.operations.forecast import forecast_phase, predict, sample_cases, worker_memory
@@ -20,90 +21,8 @@ from evogt_study.study.study import Study
 from evogt_study.workers import stage_cache
 from evogt_study.workers.batch import Batch, compute_here
 
-ONE_D = """
-name = "one_d"
-problem = { dimension = 1, exact = "exp(-t)*sin(k*pi*x)", diffusion = "1/50" }
-[axes]
-dictionary = ["transnet", "gtransnet"]
-N = [20, 60]
-k = [2, 4]
-seed = { start = 0, count = 4 }
-[constants]
-N1 = 160
-gamma = 8
-quadrature = 200
-validation = { rule = "composite_midpoint", points = 1000 }
-final_time = 0.5
-dt = 0.0025
-"""
-TWO_D = """
-name = "two_d"
-[problem]
-dimension = 2
-exact = "exp(-t)*sin(6*pi*x)*sin(6*pi*y)"
-diffusion = "1 + (1 + sin(2*pi*t/final_time)/2)/4*cos(2*pi*x/epsilon)*cos(2*pi*y/epsilon)"
-[axes]
-epsilon = [0.2, 0.1]
-seed = { start = 0, count = 3 }
-[constants]
-dictionary = "gtransnet"
-gamma = 6
-N = 150
-N1 = 600
-quadrature = 36
-validation = 64
-assessment = 48
-final_time = 0.06
-dt = 0.003
-"""
-ALLEN_CAHN = """
-name = "allen_cahn"
-[problem]
-dimension = 2
-initial = "0.42*sin(6*pi*x)*sin(6*pi*y) + 0.24*sin(4*pi*x)*sin(7*pi*y)"
-diffusion = "0.025**2"
-potential = "(u**2 - 1)**2/4"
-[axes]
-dictionary = ["transnet", "gtransnet"]
-seed = { start = 0, count = 2 }
-[constants]
-gamma = 6
-N = 120
-N1 = 400
-quadrature = 36
-validation = 40
-final_time = 0.4
-dt = 0.002
-time_integrator = "stabilized_semi_implicit"
-stabilization = 2
-reference = "finite_difference"
-reference_points = 120
-"""
-THREE_D = """
-name = "three_d"
-axes.seed = { start = 0, count = 2 }
-[problem]
-dimension = 3
-exact = "exp(-t)*sin(pi*x)*sin(2*pi*y)*sin(2*pi*z)"
-diffusion = "1 + (1 + sin(2*pi*t/final_time)/2)/8*cos(2*pi*x)*cos(2*pi*y)*cos(2*pi*z)"
-[constants]
-dictionary = "gtransnet"
-gamma = 3.5
-N = 240
-N1 = 480
-quadrature = 18
-validation = 20
-final_time = 0.12
-dt = 0.006
-"""
-BASELINE = """
-name = "fem"
-method = "p1_fem"
-problem = { dimension = 2, exact = "exp(-t)*sin(pi*x)*sin(pi*y)", diffusion = "1 + x*exp(-t)/2" }
-axes = { unknowns = [30, 50] }
-constants = { validation = 20, final_time = 0.1, dt = 0.005 }
-"""
-STUDIES = {"1-D": ONE_D, "2-D": TWO_D, "3-D": THREE_D, "Allen-Cahn": ALLEN_CAHN, "finite elements": BASELINE}
+STUDIES = read_table(__file__)
+ONE_D, TWO_D = STUDIES["1-D"], STUDIES["2-D"]
 STAGES = {"trial functions": 0.4, "weighted SVD": 0.3, "retained space": 0.2, "reference": 0.01, OWN: 0.1}
 
 

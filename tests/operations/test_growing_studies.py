@@ -56,12 +56,6 @@ def test_a_grown_sample_computes_its_new_points_only(sampled, client, tmp_path):
     assert json.loads(after.point.attrs["design"])["count"] == 1024
 
 
-def test_a_latin_hypercube_keeps_its_points_if_it_doubles(sampled, client, tmp_path):
-    path, latin = tmp_path / "own.nc", "latin_hypercube"
-    ran(sampled(20, rule=latin), client, path)
-    assert ran(sampled(40, rule=latin), client, path) == 20
-
-
 def test_parts_of_a_sample_are_joined(sampled, result_of, evogt, tmp_path):
     whole = result_of(sampled(16), tmp_path / "whole.nc")
     first = result_of(sampled(8), tmp_path / "first.nc")
@@ -145,27 +139,6 @@ def test_failed_runs_of_a_sample_are_counted_and_their_corner_is_named(
     assert (code, out.split("---\n")[-1].split()[0]) == (0, "gamma"), out  # which explains most of the failures
 
 
-@pytest.mark.long
-def test_a_sample_of_blocks_is_drawn_reported_exported_and_verified(own_study, result_of, evogt, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result_of(own_study(FAILING, BOX.format(rule="saltelli", count=32)), tmp_path / "own.nc")
-    assert evogt("plot", "own.nc", "trend", "-o", "p.png", "--title", "$E$", "--size", "3.4x2.6")[0] == 0
-    code, out, _ = evogt("plot", "own.nc", "dependence", "--x", "unknowns", "-o", "one.svg")
-    assert (code, "A cloud of" in out) == (0, True), out
-    assert evogt("plot", "own.nc", "trend", "--size", "3x") [0::2] == (
-        2, "evogt: `--size` must be numbers up to 50 inches, such as 3.4x2.6, got '3x'\n"
-    )  # fmt: skip
-    assert evogt("report", "own.nc", "-o", "page.html")[0] == 0
-    page = (tmp_path / "page.html").read_text()
-    assert "Error against the sampled parameters" in page
-    assert page.count("The 160 points of point: saltelli") == 1
-    assert "which follows point" not in page
-    assert evogt("export", "own.nc", "-o", "runs.csv")[0] == 0
-    assert len((tmp_path / "runs.csv").read_text().splitlines()) == 32 * 5 * 2 + 1
-    code, out, err = evogt("verify", "own.nc", "--rerun", "3", "--code", "method.py")
-    assert (code, out.count("equal bit for bit")) == (0, 3), (out, err)
-
-
 def test_a_file_that_changed_computes_its_new_rows_only(own_study, client, tmp_path):
     rest = '[[table]]\nname = "case"\nfile = "cases.csv"\n[constants]\nk = 1\n'
     (tmp_path / "cases.csv").write_text("gamma,seed\n1,1\n2,2\n")
@@ -209,24 +182,6 @@ def test_a_dimension_that_the_method_returns_stops_the_study_at_once(own_study, 
 
 def product(gamma, k=1, seed=0, N=20):
     return {"error": gamma * k}
-
-
-def test_designs_in_python_are_those_of_a_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "cases.csv").write_text("N\n20\n40\n")
-    designs = [
-        evs.zip_axes("level", k=range(3), seed=[4, 5, 6]),
-        evs.sample("point", "sobol", 4, sample_seed=2, gamma={"from": 2, "to": 30, "scale": "log"}),
-        evs.table("case", "cases.csv"),
-    ]
-    exclude = [{"match": {"k": 2, "N": 40}}]
-    study = evs.Study(product, name="own", designs=designs, exclude=exclude)
-    assert (study.space.names, len(study)) == (("level", "point", "case"), 20)
-    assert repr(study).startswith("study own: 20 cases of 24 points = 3 level x 4 point x 2 case")
-    grown = study.replace(
-        designs=evs.sample("point", "sobol", 8, sample_seed=2, gamma={"from": 2, "to": 3}), exclude=()
-    )
-    assert (grown.space.shape, len(grown)) == ((8,), 8)
 
 
 def test_rows_of_a_data_frame_are_points():

@@ -1,9 +1,6 @@
 """Results joined: every run once, none lost, none chosen where two differ, and inputs never touched."""
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
 
 import numpy as np
@@ -75,43 +72,6 @@ def test_a_result_that_is_being_written_is_no_place_to_merge_into(part, tmp_path
     _, b = part("b", [2, 3], families=("a",))
     with only_writer(tmp_path / "c.nc"):
         refused("c.nc is being written by process", [a, b], tmp_path / "c.nc")
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from evogt_study.storage import atomic as files
-from evogt_study.operations import merge
-from evogt_study.results import netcdf as store
-*sources, output, when = sys.argv[1:]
-if when == "writing":
-    files.sync = lambda path: os._exit(9)
-else:
-    store.write_atomically = lambda path: written(path)
-from contextlib import contextmanager
-@contextmanager
-def written(path):
-    with files.write_atomically(path) as temporary:
-        yield temporary
-    os._exit(9)
-merge.merge(sources, output)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("when", ["writing", "written"])
-def test_a_killed_merge_is_no_obstacle_and_leaves_nothing(part, tmp_path, when):
-    _, a = part("a", [0, 1])
-    _, b = part("b", [0])
-    before = {*os.listdir(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", KILLED, str(a), str(b), str(tmp_path / "c.nc"), when], check=False)
-    left = {*os.listdir(tmp_path)} - before
-    assert done.returncode == 9
-    assert ("c.nc" in left, len(left)) == (when == "written", 2)  # and the lock
-    data = merge([a, b], tmp_path / "c.nc")
-    same_numbers(read_study(tmp_path / "c.nc"), data)
-    assert {*os.listdir(tmp_path)} - before == {"c.nc"}
-    assert verify(tmp_path / "c.nc", rerun=3).well
 
 
 # --- what is joined ---------------------------------------------------------------------------------------------------
@@ -242,52 +202,37 @@ def test_a_study_that_does_not_ask_for_everything(part, tmp_path):
     assert "e.g. family=a, seed=2" in message
 
 
-def test_other_constants_are_named(part, tmp_path):
+def flip_bit(data):
+    data["trace"].values[0, 1, 1] = np.nextafter(0.1, 1)
+
+
+def diverge(data):
+    data["run_status"].values[0, 0] = Status.diverged
+
+
+def compute_elsewhere(data):
+    data["error"].values[0, 0] *= 1 + 1e-12
+    software = data["run_software"].attrs
+    software["software_sets"] = software["software_sets"].replace(np.__version__, "1.0")
+
+
+SCALE = {"constants": "[constants]\nscale = 2.0\n"}
+CONFLICTS = [  # what the second result has, a change of it, and what is said
+    (SCALE, None, r"b.nc holds 4 runs .*scale is 2.0 in .*b.nc, 1.0 in .*a.nc"),
+    ({"method": OWN.replace("1 + seed)\n", "2 + seed)\n")}, None, "b.nc holds 4 runs .*the code of the method"),
+    ({}, flip_bit, r"run family=a, seed=1 has two values: trace\[1\]: 0.10{15}1 in .*a.nc, 0.10{15}2 in .*b.nc, rel"),
+    ({}, diverge, "run family=a, seed=0 has two values: status: 'ok' in .*a.nc, 'diverged' in .*b.nc"),
+    ({}, compute_elsewhere, f"by other software: numpy {np.__version__} and 1.0;"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "change", "message"), CONFLICTS)
+def test_a_conflict_of_two_results_is_named(part, tmp_path, options, change, message):
     _, a = part("a", [0, 1])
-    _, b = part("b", [0], constants="[constants]\nscale = 2.0\n")
-    refused(r"b.nc holds 2 runs .*scale is 2.0 in .*b.nc, 1.0 in .*a.nc", [a, b], tmp_path / "c.nc")
-
-
-def test_code_that_changed_between(part, tmp_path):
-    _, a = part("a", [0, 1])
-    _, b = part("b", [0], method=OWN.replace("1 + seed)\n", "2 + seed)\n"))
-    refused("b.nc holds 2 runs .*the code of the method", [a, b], tmp_path / "c.nc")
-
-
-def test_one_bit_of_one_value_is_a_conflict(part, tmp_path):
-    def flip(data):
-        data["trace"].values[0, 1, 1] = np.nextafter(0.1, 1)
-
-    _, a = part("a", [0, 1])
-    _, b = part("b", [1])
-    rewritten(a, flip)
-    message = refused("main run family=a, seed=1 has two values: trace", [a, b], tmp_path / "c.nc")
-    assert f"trace[1]: 0.10000000000000002 in {a}, 0.10000000000000001 in {b}, relative difference 1" in message
-
-
-def test_ok_and_diverged_are_a_conflict(part, tmp_path):
-    def diverge(data):
-        data["run_status"].values[0, 0] = Status.diverged
-
-    _, a = part("a", [0, 1])
-    _, b = part("b", [1])
-    rewritten(b, diverge)
-    refused(
-        "run family=a, seed=1 has two values: status: 'ok' in .*a.nc, 'diverged' in .*b.nc", [a, b], tmp_path / "c.nc"
-    )
-
-
-def test_a_conflict_of_two_machines_names_what_differs_between_them(part, tmp_path):
-    def other(data):
-        data["error"].values[0, 0] *= 1 + 1e-12
-        data["run_software"].attrs["software_sets"] = (
-            data["run_software"].attrs["software_sets"].replace(np.__version__, "1.0")
-        )
-
-    _, a = part("a", [0])
-    _, b = part("b", [0])
-    rewritten(b, other)
-    refused(f"by other software: numpy {np.__version__} and 1.0;", [a, b], tmp_path / "c.nc")
+    _, b = part("b", [0, 1], **options)
+    if change:
+        rewritten(b, change)
+    refused(message, [a, b], tmp_path / "c.nc")
 
 
 def test_pilots_that_disagree(own_study, result_of, tmp_path):

@@ -63,17 +63,8 @@ def test_each_cell_has_the_seeds_that_it_needs_and_says_so(own_study, client, tm
     assert (data["precision_half_width"] <= 0.3).all()
     assert evs.summary(data["error"], missing="drop")["n_planned"].values.tolist() == wanted
 
-    computed = []
-    tighter = own_study(SOURCE, REST.replace("30 %", "20 %"))
-    more = evs.run(tighter, client=client, output=output, listener=computed.append)
-    assert planned(more).sum() > planned(data).sum()
-    assert (planned(more) | ~planned(data)).all()
-    assert computed[-1].done - computed[0].done >= 0
-    first = evs.run(tighter, client=client)
-    xr.testing.assert_equal(first["error"], more["error"])
-    xr.testing.assert_equal(first["precision_seeds"], more["precision_seeds"])
     with evs.open(output) as read:
-        assert read["precision_reason"].values.tolist() == more["precision_reason"].values.tolist()
+        assert read["precision_reason"].values.tolist() == data["precision_reason"].values.tolist()
 
 
 LOGGED = SOURCE.replace("import numpy as np\n", "import numpy as np\nfrom pathlib import Path\n").replace(

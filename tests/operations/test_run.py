@@ -4,24 +4,19 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
-from helpers import PILOTED, eventually, read_study, rewritten, same_numbers
+from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study import pde
 from evogt_study.analysis.tables import choice_of_pilot
 from evogt_study.errors import PilotError
 from evogt_study.results.netcdf import read_result
-from evogt_study.results.shards import shard_files, shard_folder, write_shard
-from evogt_study.schema.records import Stack
+from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
@@ -58,21 +53,8 @@ def test_run_equals_solve(small, client):
     dictionary = pde.Dictionary("gtransnet", N=12, N1=24, gamma=2)
     one = pde.solve(problem, dictionary, 1, quadrature=40, validation=60, dt=0.01, final_time=0.1, times=3)
     case = data.sel(dictionary="gtransnet", k=2, seed=1)
-    for name in (
-        "error",
-        "initial_error",
-        "rank",
-        "retained_condition",
-        "mass_defect",
-        "error_history",
-        "norm_history",
-    ):
+    for name in "error initial_error rank retained_condition mass_defect error_history norm_history".split():  # noqa: SIM905
         np.testing.assert_array_equal(case[name], one[name], err_msg=name)
-
-
-def test_file_equals_what_is_returned(small, client, tmp_path):
-    data = evs.run(small, client=client, output=tmp_path / "small.nc")
-    same_numbers(data, read_study(tmp_path / "small.nc"))
 
 
 def events_of(study, **options):
@@ -81,41 +63,24 @@ def events_of(study, **options):
     return data, {event.phase: event for event in events}
 
 
-def test_complete_result_starts_no_cluster(small, client, tmp_path):
+ONE_K = "k = [1, 2]"
+EXTENDED = {  # changes of the small study, runs that are reused and computed
+    "longer axes": ([("count = 3", "count = 5"), (ONE_K, "k = [1, 2, 3]")], 12, 2 * 3 * 5 - 12),
+    "a constant that becomes an axis": ([("gamma = 2\n", ""), (ONE_K, f"{ONE_K}\ngamma = [3, 2]")], 12, 12),
+    "an axis that transnet does not use": ([("N1 = 24\n", ""), (ONE_K, f"{ONE_K}\nN1 = [24, 30]")], 18, 6),
+}
+
+
+@pytest.mark.parametrize("name", EXTENDED)
+def test_an_extended_study_computes_the_new_cases_only(small, small_study, client, tmp_path, name):
+    changes, reused, done = EXTENDED[name]
     evs.run(small, client=client, output=tmp_path / "small.nc")
-    before = set(psutil.Process().children(recursive=True))
-    evs.run(small, output=tmp_path / "small.nc", listener=lambda event: None)
-    assert set(psutil.Process().children(recursive=True)) == before
-
-
-def test_extended_study_computes_the_new_cases_only(small_study, client, tmp_path):
-    evs.run(evs.Study.from_text(small_study), client=client, output=tmp_path / "small.nc")
-    longer = evs.Study.from_text(small_study.replace("count = 3", "count = 5").replace("k = [1, 2]", "k = [1, 2, 3]"))
+    for old, new in changes:
+        small_study = small_study.replace(old, new)
+    longer = evs.Study.from_text(small_study)
     data, events = events_of(longer, client=client, output=tmp_path / "small.nc")
-    assert (events["main"].reused, events["main"].done) == (12, 2 * 3 * 5 - 12)
+    assert (events["main"].reused, events["main"].done) == (reused, done)
     same_numbers(data, evs.run(longer, client=client))
-
-
-def test_a_constant_that_becomes_an_axis_keeps_its_runs(small_study, client, tmp_path):
-    evs.run(evs.Study.from_text(small_study), client=client, output=tmp_path / "small.nc")
-    text = small_study.replace("gamma = 2\n", "").replace("k = [1, 2]", "k = [1, 2]\ngamma = [3, 2]")
-    data, events = events_of(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
-    assert (events["main"].reused, events["main"].done) == (12, 12)
-    same_numbers(data, evs.run(evs.Study.from_text(text), client=client))
-
-
-def test_equal_cases_are_computed_once_and_taken_up_again(small_study, client, tmp_path):
-    text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1, 2]\nN1 = [24, 30]")
-    path = tmp_path / "small.nc"
-    data, events = events_of(evs.Study.from_text(text), client=client, output=path)
-    transnet = data.sel(dictionary="transnet")
-    np.testing.assert_array_equal(transnet.error.sel(N1=24), transnet.error.sel(N1=30))
-    assert (transnet.run_key.sel(N1=24) == transnet.run_key.sel(N1=30)).all()
-    assert len(np.unique(data.run_key)) == 6 + 12
-    assert events["main"].done == 24
-    again, events = events_of(evs.Study.from_text(text), client=client, output=path)
-    assert (events["main"].reused, events["main"].done) == (24, 0)
-    same_numbers(data, again)
 
 
 def test_a_pilot_that_cannot_choose_any_more_leaves_the_result_to_be_read(own_study, client, evogt, tmp_path):
@@ -162,48 +127,22 @@ FAILING = """
 """
 
 
-def test_failed_and_diverged_runs_are_data(own_study, client, tmp_path):
+def test_failed_and_diverged_runs_are_data_and_failed_ones_can_be_tried_again(own_study, client, tmp_path):
     study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 7 }")
     data, events = events_of(study, client=client, output=tmp_path / "own.nc")
     assert status_codes(data.run_status).tolist() == [1, 1, 1, 2, 1, 3, 1]
-    assert data.run_message.values.tolist() == [""] * 3 + [
-        "ValueError: seed 3 is unlucky very",
-        "",
-        "DivergedError: `error` is not finite",
-        "",
-    ]
+    messages = ["ValueError: seed 3 is unlucky very", "", "DivergedError: `error` is not finite", ""]
+    assert data.run_message.values.tolist() == [""] * 3 + messages
     np.testing.assert_array_equal(data.error, [0, 1, 2, np.nan, 4, np.nan, 6])
     np.testing.assert_array_equal(data.steps, [0, 2, 4, np.nan, 8, np.nan, 12])
     np.testing.assert_array_equal(data.trace.sel(seed=2), [2, 2, 2, np.nan, np.nan, np.nan, np.nan])
     assert (events["main"].done, events["main"].failed) == (7, 2)
     same_numbers(data, read_study(tmp_path / "own.nc"))
-
-
-def test_failed_runs_are_kept_or_tried_again(own_study, client, tmp_path):
-    rest = "[axes]\nseed = { start = 0, count = 7 }"
-    path = tmp_path / "own.nc"
-    evs.run(own_study(FAILING, rest), client=client, output=path)
-    _, kept = events_of(own_study(FAILING, rest), client=client, output=path)
-    assert kept["main"].done == 0
-    data, again = events_of(own_study(FAILING, rest), client=client, output=path, retry_failed=True)
-    assert again["main"].done == 1  # the diverged run would diverge again
-    assert data.run_attempts.values.tolist() == [1, 1, 1, 2, 1, 1, 1]
-
-
-def test_an_ok_run_of_an_interrupted_retry_is_not_hidden_by_its_older_failure(own_study, client, tmp_path):
-    path = tmp_path / "own.nc"
-    study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 7 }")
-    evs.run(study, client=client, output=path)
-    failed = next(case for case in plan_study(study)[-1].cases() if case.values["seed"] == 3)
-    ok = compute_here(Batch.of(study.spec, [failed]))
-    stack = Stack("error", (), np.array([0]), np.array([30.0]))
-    retried = replace(ok, status=np.array([Status.ok], dtype=np.int8), messages=("",), stacks=(stack,))
-    retried = replace(retried, attempts=ok.attempts + 1)  # as the retry counted
-    write_shard(shard_folder(path), retried)
-    data = evs.run(study, client=client, output=path)
-    assert (data.run_status.sel(seed=3).item(), float(data.error.sel(seed=3))) == ("ok", 30.0)
-    assert int(data.run_attempts.sel(seed=3)) == 2
-    assert not shard_folder(path).exists()
+    again, events = events_of(study, client=client, output=tmp_path / "own.nc")
+    assert events["main"].done == 0
+    again, events = events_of(study, client=client, output=tmp_path / "own.nc", retry_failed=True)
+    assert events["main"].done == 1  # the diverged run would diverge again
+    assert again.run_attempts.values.tolist() == [1, 1, 1, 2, 1, 1, 1]
 
 
 def test_an_extended_result_keeps_attributes_types_and_labels(own_study, client, tmp_path):
@@ -226,18 +165,10 @@ def test_an_extended_result_keeps_attributes_types_and_labels(own_study, client,
     assert read_study(path)["count"].encoding["dtype"] == np.int64
 
 
-PARABOLA = """
-    def method(seed, gamma, target, broken=-1.0):
-        if gamma == broken and seed == 101:
-            raise RuntimeError("broken candidate")
-        return {"error": abs(gamma - target) + 0.01 * (seed % 3)}
-"""
 PILOT = """
     [axes]
     target = [2, 5, 7]
     seed = { start = 0, count = 4 }
-    [constants]
-    broken = BROKEN
     [pilot]
     parameter = "gamma"
     seeds = { start = 100, count = 3 }
@@ -247,7 +178,7 @@ PILOT = """
 
 
 def test_pilot_takes_the_least_mean_and_the_smaller_of_equals(own_study, client, tmp_path):
-    study = own_study(PARABOLA, PILOT.replace("BROKEN", "-1.0"))
+    study = own_study(PARABOLA, PILOT)
     data = evs.run(study, client=client, output=tmp_path / "own.nc")
     assert data.gamma.dims == ("target",)
     assert data.gamma.values.tolist() == [1, 4, 6]  # 5 is as far from 4 as from 6
@@ -281,23 +212,6 @@ def test_pilot_chooses_several_parameters_by_any_scalar(own_study, client, tmp_p
     pilot = read_result(tmp_path / "own.nc")["pilot"]
     assert (pilot.gamma.values.tolist(), pilot.level.values.tolist()) == ([1, 2, 2, 6], [8, 4, 3, 1])
     assert choice_of_pilot(pilot).argmax("candidate").values.tolist() == [2, 0]
-
-
-def test_pilot_without_usable_candidate_says_so(own_study, client):
-    source = "def method(seed, gamma, target, broken):\n    raise RuntimeError('no')"
-    with pytest.raises(PilotError, match="cannot minimise `error`"):
-        evs.run(own_study(source, PILOT.replace("BROKEN", "0")), client=client)
-
-
-def test_times_that_differ_between_runs_stand_beside_an_index(small_study, client, tmp_path):
-    text = small_study.replace("k = [1, 2]", "final_time = [0.1, 0.2]").replace("final_time = 0.1\n", "k = 1\n")
-    data = evs.run(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
-    assert data.time_index.values.tolist() == [0, 1, 2]
-    assert data.time.dims == ("final_time", "time_index")
-    np.testing.assert_allclose(data.time.sel(final_time=0.2), [0, 0.1, 0.2])
-    again, events = events_of(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
-    assert events["main"].done == 0
-    same_numbers(data, again)
 
 
 def test_provenance_is_in_the_file(small_study, small, client, tmp_path):
@@ -335,32 +249,6 @@ def test_twenty_thousand_runs(own_study, client, tmp_path):
     same_numbers(again, data)
     assert path.stat().st_size < 60 * 20_000
     assert time.perf_counter() - started < 30  # a few seconds; 0.3 ms a run are the aim
-
-
-def test_shards_of_an_interrupted_study_are_read_back(own_study, client, tmp_path):
-    source = "def method(i):\n    return {'error': 1.0 / (i % 7), 'n': i}\n"
-    study = own_study(source, "[axes]\ni = { count = 3000 }")
-    whole = evs.run(study, client=client)
-    plan = plan_study(study)[-1]
-    cases, path = list(plan.cases()), tmp_path / "own.nc"
-    for start in (2000, 500, 0, 1000):  # the runs of 1500 to 2000 are missing
-        write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, cases[start : start + 500])))
-    data, events = events_of(study, client=client, output=path)
-    assert (events["main"].reused, events["main"].done) == (2000, 1000)
-    same_numbers(data, whole)
-    assert not shard_folder(path).exists()
-
-
-def test_what_a_killed_process_left_half_written_is_removed_and_nothing_else(small, client, tmp_path):
-    shards = shard_folder(tmp_path / "small.nc")
-    shards.mkdir()
-    left = [tmp_path / ".small.nc.0a1b2c3d-12.5-0a1b2c3d.tmp", shards / ".ab.shard.0a1b2c3d-12.5-0a1b2c3d.tmp"]
-    names = (".small.nc.b.nc.0a1b2c3d-12.5-0a1b2c3d.tmp", ".small.nc.tmp", "small.nc.tmp")
-    others = [tmp_path / name for name in names]
-    for path in [*left, *others]:
-        path.write_bytes(b"half")
-    evs.run(small, client=client, output=tmp_path / "small.nc")
-    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "small.nc", *others])
 
 
 @pytest.mark.parametrize("retry", [False, True])
@@ -420,28 +308,6 @@ SLOW = """
         time.sleep(0.05)
         return {"error": float(seed)}
 """
-
-
-@pytest.mark.long
-def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path):
-    study = own_study(SLOW, "[axes]\nseed = { start = 0, count = 120 }")
-    path = tmp_path / "own.nc"
-    command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", str(path), "--workers", "2"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    eventually(lambda: shard_files(shard_folder(path)), process)
-    children = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(2)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors.splitlines()[-1].startswith("evogt: interrupted: finished runs are in ")
-    assert "Traceback" not in errors
-    _, alive = psutil.wait_procs(children, timeout=20)
-    assert not alive
-    assert not path.exists()
-    data, events = events_of(study, output=path, workers=2)
-    assert 0 < events["main"].reused < 120
-    assert events["main"].reused + events["main"].done == 120
-    np.testing.assert_array_equal(data.error, np.arange(120))
 
 
 def test_runs_of_other_software_are_kept_and_marked_or_computed_again(small, small_study, client, tmp_path):

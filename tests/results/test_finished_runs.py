@@ -22,19 +22,9 @@ AXES = "[axes]\nlevel = [1, 2]\nseed = { count = 2 }"
 GROWN = AXES.replace("count = 2", "count = 5")
 
 
-UNASKED = (
-    "results/own.nc holds 2 finished runs that own.toml no longer includes (axes.seed.count: 2 -> 1). "
-    "`evogt run` moves them to results/own.nc.store."
-)
-
-
 def count(reader, phase):
     """The number of finished runs of a phase; None if its cases are not known."""
     return reader.tables[phase].n_finished if phase in reader.tables else None
-
-
-def counts(table):
-    return {status.name: count for status, count in table.counts().items() if count}
 
 
 @pytest.fixture
@@ -79,26 +69,6 @@ def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_o
 # --- on the command line ----------------------------------------------------------------------------------------------
 
 
-def test_status_of_a_study_that_grew(evogt, own_study, result):
-    own_study(OWN, GROWN)
-    code, out, err = evogt("status", "own.toml")
-    assert (code, err) == (0, "")
-    assert out.splitlines()[:3] == [
-        "results/own.nc (main): 10 runs, 6 not_run, 3 ok, 1 failed",
-        "  not ok by level: 2: 1/5",
-        "  not ok by seed: 1: 1/2",
-    ]
-    assert out.splitlines()[3:5] == ["  not run by level: 1: 3/5, 2: 3/5", "  not run by seed: 2: 2/2, 3: 2/2, 4: 2/2"]
-    assert evogt("status", "results/own.nc")[1].startswith("results/own.nc (main): 4 runs, 3 ok, 1 failed\n")
-
-
-def test_status_tells_what_the_study_does_not_ask_for_any_more(evogt, own_study, result):
-    own_study(OWN, AXES.replace("count = 2", "count = 1"))
-    _, out, _ = evogt("status", "own.toml")
-    assert out.splitlines()[0] == "results/own.nc (main): 2 runs, 2 ok"
-    assert out.splitlines()[-1].startswith(UNASKED)
-
-
 def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
     study, path = own_study(PARABOLA, PILOTED), folder / "results" / "own.nc"
     describe(path, study)
@@ -124,46 +94,7 @@ def test_what_is_finished_can_be_opened(own_study, folder):
         evs.open(folder / "none.nc")
 
 
-def test_a_result_elsewhere_is_named(evogt, own_study, result, folder):
-    result.rename(folder / "other.nc")
-    own_study(OWN, GROWN)
-    assert evogt("status", "own.toml", "-o", "other.nc")[1].startswith("other.nc (main): 10 runs, 6 not_run")
-    assert "    4 of 10 are finished: 4 from other.nc\n" in evogt("run", "-n", "own.toml", "-o", "other.nc")[1]
-    code, _, err = evogt("status", "other.nc", "-o", "other.nc")
-    assert (code, err) == (2, "evogt: `--output` has no effect with a result. Leave it out.\n")
-
-
-def test_a_plan_tells_what_is_there_already(evogt, own_study, result):
-    own_study(OWN, GROWN)
-    code, out, err = evogt("run", "-n", "own.toml")
-    assert (code, err) == (0, "")
-    assert "    4 of 10 are finished: 4 from results/own.nc\n" in out
-    assert "does not ask for" not in out
-    own_study(OWN, AXES)
-    assert evogt("run", "-n", "own.toml")[1].splitlines()[2:] == [
-        "    4 of 4 are finished: 4 from results/own.nc",
-        "no case is missing",
-    ]
-    own_study(OWN, AXES.replace("count = 2", "count = 1"))
-    assert UNASKED in evogt("run", "-n", "own.toml")[1].splitlines()
-
-
 # --- a pilot ----------------------------------------------------------------------------------------------------------
-
-UNLUCKY = PARABOLA.replace(":\n", ':\n    assert gamma != 6 or seed != 100, f"no luck with {target}"\n', 1)
-
-
-def test_failed_runs_of_a_pilot_are_printed(evogt, own_study, result_of, folder, no_workers):
-    result_of(own_study(UNLUCKY, PILOTED), folder / "results" / "own.nc")
-    assert evogt("run", "-q", "own.toml", "--strict")[0] == 1
-    code, out, _ = evogt("run", "-q", "own.toml")
-    assert code == 0
-    assert out.splitlines() == [
-        "results/own.nc: 4 runs, 4 ok",
-        "results/own.nc (pilot): 12 runs, 10 ok, 2 failed",
-        "  2 x AssertionError: no luck with 2 (e.g. target=2, candidate=2, seed=100)",
-        "  traceback: evogt try results/own.nc target=2 candidate=2 seed=100 --pilot",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,5 @@
 """The index of shards and results: damage is named, and adding runs copies what is there, whatever the types."""
 
-import signal
-import subprocess
-import sys
-import time
 import warnings
 from dataclasses import replace
 
@@ -126,32 +122,6 @@ def test_what_runs_print_is_in_a_result_that_grows(own_study, tmp_path, monkeypa
     assert inspect(path).changed == [NO_INDEX, "main: `run_seconds` is not as it was written"]
     path.write_bytes(flipped(content, content.index("é".encode() * 50)) if limit == 1000 else content)
     assert bool(inspect(path).broken) == (limit == 1000)
-
-
-GROW = """
-import sys
-import evogt_study as evs
-from pathlib import Path
-study = evs.Study.from_file("own.toml")
-for count in range(int(sys.argv[1]), 1000):
-    evs.run(study.replace(axes={"seed": list(range(count))}), output="own.nc", workers=1)
-    print(flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_command_that_is_killed_while_a_result_grows_leaves_a_whole_file(own_study, arrays, tmp_path):
-    script, chance = tmp_path / "grow.py", np.random.default_rng(0)
-    script.write_text(f"if __name__ == '__main__':\n{'    '.join(['', *GROW.strip().splitlines(keepends=True)])}")
-    for _ in range(10):
-        count = len(read_index(arrays).keys)
-        command = [sys.executable, script, str(count + 1)]
-        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-            process.stdout.readline()
-            time.sleep(chance.uniform(0, 0.5))
-            process.send_signal(signal.SIGKILL)
-        assert inspect(arrays) == ([], [])
-        assert len(read_index(arrays).keys) > count
 
 
 def test_an_index_that_deflates_well_is_read():

@@ -35,22 +35,16 @@ INTEGERS = st.integers(-(2**62), 2**62)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 BOOLEANS = st.booleans()
 TYPES = [
-    (bool, BOOLEANS),
-    (int, INTEGERS),
-    (float, NUMBERS),
-    (str, TEXTS),
+    (bool, BOOLEANS), (int, INTEGERS), (float, NUMBERS), (str, TEXTS),
     (Literal["up", "down"], st.sampled_from(["up", "down"])),
-    (Literal[1, 2.5, True, "x"], st.sampled_from([1, 2.5, True, "x"])),
-    (Mode, st.sampled_from(list(Mode))),
-    (Level, st.sampled_from(list(Level))),
-    (tuple[float, ...], st.lists(NUMBERS).map(tuple)),
+    (Literal[1, 2.5, True, "x"], st.sampled_from([1, 2.5, True, "x"])), (Mode, st.sampled_from(list(Mode))),
+    (Level, st.sampled_from(list(Level))), (tuple[float, ...], st.lists(NUMBERS).map(tuple)),
     (tuple[int, str], st.tuples(INTEGERS, TEXTS)),
     (tuple[tuple[bool, ...], ...], st.lists(st.lists(BOOLEANS).map(tuple)).map(tuple)),
     (float | tuple[float, ...], st.one_of(NUMBERS, st.lists(NUMBERS).map(tuple))),
-    (float | int, st.one_of(INTEGERS, NUMBERS)),
-    (str | int | None, st.one_of(TEXTS, INTEGERS, st.none())),
+    (float | int, st.one_of(INTEGERS, NUMBERS)), (str | int | None, st.one_of(TEXTS, INTEGERS, st.none())),
     (Optional[Mode], st.one_of(st.sampled_from(list(Mode)), st.none())),  # noqa: UP045  # both spellings
-]
+]  # fmt: skip
 
 
 def with_field(hint, default=None):
@@ -101,16 +95,13 @@ def test_any_other_value_is_refused_by_name(hint, wrong):
 @pytest.mark.parametrize(
     ("hint", "wanted"),
     [
-        (float, "a finite number"),
-        (bool, "true or false"),
-        (Mode, "one of fast, slow"),
-        (Level | None, "one of 1, 2"),
-        (Literal["a", True], "one of a, true"),
+        (float, "a finite number"), (bool, "true or false"), (Mode, "one of fast, slow"),
+        (Level | None, "one of 1, 2"), (Literal["a", True], "one of a, true"),
         (tuple[int, ...], "a list with an integer as each entry"),
         (tuple[float, str], "a list of 2 entries (a finite number, a string)"),
         (float | int, "an integer, or a finite number"),
     ],
-)
+)  # fmt: skip
 def test_the_valid_values_are_in_words(hint, wanted):
     assert declared_parameters(with_field(hint))["value"].wanted == wanted
 

@@ -26,30 +26,19 @@ def same(value, other):
 @pytest.mark.parametrize(
     ("read", "raw", "expected"),
     [
-        (integer(0), 0, 0),
-        (integer(1), 1, 1),
-        (integer(1), 2**64 - 1, 2**64 - 1),
-        (integer(-3), -3, -3),
-        (real(), -1e300, -1e300),
-        (real(), 3, 3.0),  # 10 and 10.0 are the same gamma
-        (real(0.0), 5e-324, 5e-324),
-        (real(0.0, 1.0, high_included=True), 1.0, 1.0),
-        (real(0.0, 1.0, high_included=True), 1, 1.0),
-        (real(), 0.1 + 0.2, 0.1 + 0.2),
-        (choice(("a", "b")), "b", "b"),
-        (several(integer(1)), [240, 120], (240, 120)),
-        (several(integer(1)), (240,), (240,)),
-        (several(real()), [1, 0.5], (1.0, 0.5)),
-        (one_or_several(real(0.0)), 4, 4.0),
-        (one_or_several(real(0.0)), [4, 0.1 + 0.2], (4.0, 0.1 + 0.2)),
+        (integer(0), 0, 0), (integer(1), 1, 1), (integer(1), 2**64 - 1, 2**64 - 1), (integer(-3), -3, -3),
+        (real(), -1e300, -1e300), (real(), 3, 3.0), (real(0.0), 5e-324, 5e-324),
+        (real(0.0, 1.0, high_included=True), 1.0, 1.0), (real(0.0, 1.0, high_included=True), 1, 1.0),
+        (real(), 0.1 + 0.2, 0.1 + 0.2), (choice(("a", "b")), "b", "b"), (several(integer(1)), [240, 120], (240, 120)),
+        (several(integer(1)), (240,), (240,)), (several(real()), [1, 0.5], (1.0, 0.5)),
+        (one_or_several(real(0.0)), 4, 4.0), (one_or_several(real(0.0)), [4, 0.1 + 0.2], (4.0, 0.1 + 0.2)),
         (quadrature_rule, 320, QuadratureRule("gauss_legendre", 320)),
         (quadrature_rule, {"rule": "gauss_legendre", "points": 320}, QuadratureRule("gauss_legendre", 320)),
         (quadrature_rule, {"points": 7, "rule": "composite_midpoint"}, QuadratureRule("composite_midpoint", 7)),
         (quadrature_rule, QuadratureRule("gauss_legendre", 3), QuadratureRule("gauss_legendre", 3)),
-        (anything, True, True),
-        (anything, "word", "word"),
+        (anything, True, True), (anything, "word", "word"),
     ],
-)
+)  # fmt: skip
 def test_admitted_values(read, raw, expected):
     value = declared(read).value(raw)
     assert same(value, expected)

@@ -33,11 +33,10 @@ def test_a_known_content_has_a_known_hash():
     [
         ([GAUSS, QuadratureRule("gauss_legendre", 64)], [320, 64]),
         ([GAUSS, MIDPOINT], ["gauss_legendre(320)", "composite_midpoint(4096)"]),
-        ([MIDPOINT], ["composite_midpoint(4096)"]),
-        ([(240,), (240, 120)], ["240", "240,120"]),
+        ([MIDPOINT], ["composite_midpoint(4096)"]), ([(240,), (240, 120)], ["240", "240,120"]),
         ([0.8, (0.5, 0.25)], ["0.8", "0.5,0.25"]),
     ],
-)
+)  # fmt: skip
 def test_labels(values, expected):
     found = labels(values)
     assert found == expected
@@ -47,23 +46,12 @@ def test_labels(values, expected):
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (0.1, "0.1"),
-        (1e-12, "1e-12"),
-        (1 / 3, "0.3333333333333333"),
-        (0.1 + 0.2, "0.30000000000000004"),
-        (np.float32(0.1), "0.10000000149011612"),
-        (1e22, "1e+22"),
-        (2.0, "2"),
-        (320, "320"),
-        (-1, "-1"),
-        (True, "true"),
-        (False, "false"),
-        ("gaussian_rf", "gaussian_rf"),
-        ((1, (0.5, True)), "1,[0.5,true]"),
-        (GAUSS, "gauss_legendre(320)"),
-        (MIDPOINT, "composite_midpoint(4096)"),
+        (0.1, "0.1"), (1e-12, "1e-12"), (1 / 3, "0.3333333333333333"), (0.1 + 0.2, "0.30000000000000004"),
+        (np.float32(0.1), "0.10000000149011612"), (1e22, "1e+22"), (2.0, "2"), (320, "320"), (-1, "-1"),
+        (True, "true"), (False, "false"), ("gaussian_rf", "gaussian_rf"), ((1, (0.5, True)), "1,[0.5,true]"),
+        (GAUSS, "gauss_legendre(320)"), (MIDPOINT, "composite_midpoint(4096)"),
     ],
-)
+)  # fmt: skip
 def test_a_value_in_one_word(value, expected):
     assert text_label(value) == expected
 
@@ -74,26 +62,15 @@ def test_a_value_in_one_word(value, expected):
 @pytest.mark.parametrize(
     ("values", "text", "expected"),
     [
-        ([0.1, 0.1 + 0.2], "0.3", 1),
-        ([0.3, 0.1 + 0.2], "0.3", 0),
-        ([0.1 + 0.2, 0.3], "0.30000000000000004", 0),
-        ([1 / 3, 0.5], "0.333333333333", 0),
-        ([1 / 3, 0.5], "0.3333", None),
-        ([1.0, 2.0], "2", 1),
-        ([1, 2], "2.0", 1),
-        ([10**10, 10**10 + 1], "10000000001", 1),
-        ([2**63, 2**63 + 1], str(2**63 + 1), 1),
-        ([-0.0, 1e-300], "0", 0),
-        ([True, False], "false", 1),
-        ([None, "a"], "None", 0),
-        ([[240], [240, 120]], "240,120", 1),
+        ([0.1, 0.1 + 0.2], "0.3", 1), ([0.3, 0.1 + 0.2], "0.3", 0), ([0.1 + 0.2, 0.3], "0.30000000000000004", 0),
+        ([1 / 3, 0.5], "0.333333333333", 0), ([1 / 3, 0.5], "0.3333", None), ([1.0, 2.0], "2", 1), ([1, 2], "2.0", 1),
+        ([10**10, 10**10 + 1], "10000000001", 1), ([2**63, 2**63 + 1], str(2**63 + 1), 1), ([-0.0, 1e-300], "0", 0),
+        ([True, False], "false", 1), ([None, "a"], "None", 0), ([[240], [240, 120]], "240,120", 1),
         ([date(2020, 1, 1), date(2020, 1, 2)], "2020-01-02", 1),
         ([date(2020, 1, 1), date(2020, 1, 2)], "2020-01-02T00:00:00", 1),
-        ([date(2020, 1, 1), date(2020, 1, 2)], "tomorrow", None),
-        ([timedelta(0, 1.5), timedelta(1)], "86400 s", 1),
-        (["a", "b"], "c", None),
-        ([], "1", None),
+        ([date(2020, 1, 1), date(2020, 1, 2)], "tomorrow", None), ([timedelta(0, 1.5), timedelta(1)], "86400 s", 1),
+        (["a", "b"], "c", None), ([], "1", None),
     ],
-)
+)  # fmt: skip
 def test_a_value_is_found_by_its_text(values, text, expected):
     assert find_value([canonical(value) for value in values], text) == expected

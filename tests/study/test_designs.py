@@ -187,12 +187,6 @@ def test_a_count_that_leaves_the_sequence_unbalanced_is_told_in_a_line(read):
 ZIPPED = '[[zip]]\nname = "level"\nN = [20, 40]\nk = [1, 2]\n'
 
 
-def test_parameters_that_change_together(read):
-    assert points(read(ZIPPED + "[axes]\nseed = [5, 6]"), "N", "k", "seed") == [
-        (20, 1, 5), (20, 1, 6), (40, 2, 5), (40, 2, 6),
-    ]  # fmt: skip
-
-
 def test_rows_and_a_file_are_the_same_points(read, tmp_path):
     rows = read(
         '[[table]]\nname = "case"\nrows = [{ N = 20, tau = 1e-8, word = "x" }, { N = 40, tau = 1, word = "y" }]'

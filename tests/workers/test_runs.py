@@ -1,7 +1,6 @@
 """What a run may do, and what becomes of it: the same on own workers, on a Dask client and in an array task."""
 
 import contextlib
-import itertools
 import os
 import random
 import re
@@ -18,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evogt_study as evs
-from evogt_study.errors import InputError, StudyError, SweepError
+from evogt_study.errors import StudyError, SweepError
 from evogt_study.operations.run import run_task
 from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import status_codes
@@ -308,17 +307,19 @@ def test_a_study_starts_beside_threads_that_multiply_matrices(tmp_path, starts):
         assert done.stdout == "20\n"
 
 
-def test_few_quick_runs_start_one_process():
-    with subprocess.Popen([sys.executable, "-c", COUNTED], stdout=subprocess.PIPE, text=True) as process:
-        assert process.communicate(timeout=60)[0] == "1\n"
-
-
 COUNTED = """
 import os
 import evogt_study as evs
+from evogt_study.workers import dask_executor
+dask_executor.ALONE_SECONDS = 60.0  # so that runs are quick on a busy machine too
 ds = evs.run(evs.Study(lambda x: os.getpid(), axes={"x": range(50)}), workers=8)
 print(len(set(ds.value.values.tolist()) - {os.getpid()}))
 """
+
+
+def test_few_quick_runs_start_one_process():
+    done = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "1\n", done.stderr
 
 
 def open_client(workers):
@@ -375,18 +376,6 @@ def plugins(dask_worker):
     return list(dask_worker.plugins)
 
 
-def test_a_client_that_cannot_be_used_is_refused_in_one_line(cluster_client):
-    study = evs.Study(square, axes={"seed": [1]})
-    closed = Client(cluster_client.scheduler.address, set_as_default=False)
-    closed.close()
-    for client, reason in [
-        ("tcp://127.0.0.1:8786", "must be a distributed.Client"),
-        (closed, "has no connection"),
-    ]:
-        with pytest.raises(InputError, match=f"^`client` {reason}"):
-            evs.run(study, client=client)
-
-
 def test_in_the_calling_process(capsys):
     def shows(x):
         print("shown", x)
@@ -396,25 +385,6 @@ def test_in_the_calling_process(capsys):
     assert set(ds.value.values.tolist()) == {os.getpid()}
     assert capsys.readouterr().out == "shown 1\nshown 2\n"
     assert "run_output" not in ds
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *itertools.product(["workers"], [-1, 1.5, True, "2"]),
-        *itertools.product(["run_timeout"], [float("nan"), float("inf"), 0, -1.0, True, "5"]),
-        *itertools.product(["max_failures"], [-1, 1.5, float("nan"), True, "5"]),
-        *itertools.product(["memory_limit"], [0, -1, "much", True, "-3 GB"]),
-    ],
-)
-def test_an_option_that_cannot_be_is_refused_by_name(name, value):
-    with pytest.raises(InputError, match=rf"`{name}` must be .*, got {value!r}"):
-        evs.run(evs.Study(square, axes={"seed": [1]}), **{name: value})
-
-
-def test_an_unknown_option_is_named():
-    with pytest.raises(InputError, match=r"evs.run has no option `run_timout`. Did you mean `run_timeout`\?"):
-        evs.run(evs.Study(square, axes={"seed": [1]}), run_timout=1)
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------

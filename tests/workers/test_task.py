@@ -12,8 +12,7 @@ import pytest
 from helpers import PARABOLA, PILOTED, read_study, same_numbers
 
 import evogt_study as evs
-from evogt_study.cli.inputs import read_task
-from evogt_study.errors import InputError, ResultError
+from evogt_study.errors import ResultError
 from evogt_study.operations.progress import computation_of
 from evogt_study.operations.run import run_task, run_to_file
 from evogt_study.storage.lease import only_writer, open_claims
@@ -133,30 +132,6 @@ def test_tasks_and_a_command_do_not_compute_at_once(own_study, tmp_path):
     assert not (tmp_path / "a.nc").exists()
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/0", "-1/4", "1/4/2", "a/b"])
-def test_a_part_that_is_none(text):
-    with pytest.raises(InputError, match="`--task` must be I/N, with I from 1 to N, got"):
-        read_task(text)
-
-
-@pytest.mark.parametrize(
-    ("system", "lines"),
-    [
-        ("slurm", ["#SBATCH --array=1-200", "#SBATCH --time=4:00:00", '--task "$SLURM_ARRAY_TASK_ID/200"']),
-        ("pbs", ["#PBS -J 1-200", "#PBS --time=4:00:00", '--task "$PBS_ARRAY_INDEX/200"']),
-        ("sge", ["#$ -t 1-200", '--task "$SGE_TASK_ID/200"']),
-        ("lsf", ['#BSUB -J "own[1-200]"', '--task "$LSB_JOBINDEX/200"']),
-    ],
-)
-def test_the_script_of_an_array(evogt, own_study, tmp_path, system, lines):
-    study = own_study(PARABOLA, PILOTED)
-    options = ["--tasks", 200, "--cluster", system, "--directive", "--time=4:00:00", "-o", tmp_path / "own.nc"]
-    code, printed, errors = evogt("submit", study.file, "seed=0..9", *options, "--print")
-    assert (code, errors) == (0, "")
-    assert all(line in printed for line in [*lines, f"run {study.file} seed=0..9 -o"])
-    assert (tmp_path / "own.nc.jobs").is_dir()
-
-
 def test_a_script_that_the_batch_system_refuses(evogt, own_study, tmp_path, monkeypatch):
     study = own_study(PARABOLA, PILOTED)
     programs = tmp_path / "bin"
@@ -172,9 +147,7 @@ def test_a_script_that_the_batch_system_refuses(evogt, own_study, tmp_path, monk
     script = (programs / "sbatch.script").read_text()
     assert '--task "$SLURM_ARRAY_TASK_ID/2"' in script
     assert not (tmp_path / "a.nc").exists()
-    assert evogt("submit", study.file, "--tasks", 2, "--cluster", "cray")[0] == 2
     assert evogt("submit", study.file, "--tasks", 2, "--directive", "a\nb")[0] == 2
-    assert evogt("submit", study.file, "--tasks", 2, "unknown=1")[0] == 2
 
 
 def test_a_task_writes_a_result_whose_runs_are_all_in_another(evogt, own_study, tmp_path):

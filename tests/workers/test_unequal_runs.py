@@ -126,11 +126,12 @@ def test_memory_of_a_program_and_its_children_counts(tmp_path, monkeypatch):
 
 
 DIRECTIVES = {
-    "slurm": ["--cpus-per-task=4", "--mem=900M", "--time=12", "--partition=long", "--qos=low"],
-    "pbs": ["select=1:ncpus=4", "-l mem=900mb", "-l walltime=0:12:00", "-q long"],
-    "sge": ["-l h_vmem=900M", "-l h_rt=0:12:00", "-q long"],
-    "lsf": ["-n 4", "-M 900MB", "-W 12", "-q long"],
-}
+    "slurm": ["--array=1-3", "--cpus-per-task=4", "--mem=900M", "--time=12", "--partition=long", "--qos=low",
+              "$SLURM_ARRAY_TASK_ID/3"],
+    "pbs": ["-J 1-3", "select=1:ncpus=4", "-l mem=900mb", "-l walltime=0:12:00", "-q long", "$PBS_ARRAY_INDEX/3"],
+    "sge": ["-t 1-3", "-l h_vmem=900M", "-l h_rt=0:12:00", "-q long", "$SGE_TASK_ID/3"],
+    "lsf": ["[1-3]", "-n 4", "-M 900MB", "-W 12", "-q long", "$LSB_JOBINDEX/3"],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("system", DIRECTIVES)
