@@ -50,8 +50,10 @@ def pde_study(axes, constants, extra="", name="tiny", diffusion="1 + x/epsilon",
     """Return a small study over axes.  Values are text, and a constant is left out if it is an axis."""
     constants = {each: value for each, value in constants.items() if each not in axes}
     problem = {"dimension": 1, "exact": '"exp(-t)*sin(pi*x)"', "diffusion": f'"{diffusion}"'}
-    sections = {"problem": problem, "axes": axes, "constants": constants, "output": output}
-    return Study.from_text("".join([f'name = "{name}"\n', *(section(*each) for each in sections.items()), extra]))
+    sections, lines = {"problem": problem, "axes": axes, "constants": constants, "output": output}, []
+    for section, entries in sections.items():
+        lines += [f"[{section}]", *(f"{each} = {value}" for each, value in entries.items() if value is not None)]
+    return Study.from_text("\n".join([f'name = "{name}"', *lines, extra]))
 
 
 def cases(text):

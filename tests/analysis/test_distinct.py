@@ -15,20 +15,13 @@ from evogt_study.schema.variables import Status
 
 STUDY = f"""
 name = "equal"
-[problem]
-dimension = 1
-exact = "exp(-t)*sin(pi*x)"
-diffusion = "1/10"
-[axes]
-dictionary = ["transnet", "gtransnet"]   # to transnet N1 does not matter: 2 runs at 4 points
-N1 = [24, 48]
-seed = {{ count = 2 }}
+problem = {{ dimension = 1, exact = "exp(-t)*sin(pi*x)", diffusion = "1/10" }}
+output = {{ times = 3, record = ["error_history"] }}
+# to transnet N1 does not matter: 2 runs at 4 points
+axes = {{ dictionary = ["transnet", "gtransnet"], N1 = [24, 48], seed = {{ count = 2 }} }}
 [constants]
 N = 12
-{SMALL_NUMBERS}[output]
-times = 3
-record = ["error_history"]
-"""
+{SMALL_NUMBERS}"""
 BOTH = ("N1", "seed")
 
 

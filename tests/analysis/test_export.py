@@ -113,15 +113,3 @@ def test_no_cell_of_csv_is_a_formula_or_acts(own_study, result_of, tmp_path):
         "'=cmd|' /C calc'!A0", r"\x1b[2J\u202egood\r\n=1",
     )  # fmt: skip
     assert [row["note"] for row in rows if row["note"]] == ["'=1+1", "-2.5e3", "'@SUM(A1)", "plain"]
-
-
-def test_another_file_is_kept_and_the_same_table_may_be_written_again(own_study, result_of, tmp_path, evogt):
-    path = result_of(own_study(FORMULAS, "[axes]\nword = ['a']\nseed = [0]\n"), tmp_path / "own.nc")
-    for _ in range(2):
-        assert evogt("export", path, "-o", tmp_path / "new.csv")[0] == 0
-    for other in (tmp_path / "own.csv", tmp_path / "folder.csv"):
-        other.mkdir() if "folder" in other.name else other.write_text("mine")
-        code, _, err = evogt("export", path, "-o", other)
-        assert (code, "`--output` must be a new file, got" in err) == (2, True)
-    assert (tmp_path / "own.csv").read_text() == "mine"
-    assert sorted(each.name for each in tmp_path.glob("*csv*")) == ["folder.csv", "new.csv", "own.csv"]

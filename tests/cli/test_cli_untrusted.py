@@ -240,14 +240,8 @@ def declaring(path, runs, more=lambda file: None):
         file.setncatts({"study": "", "id": "own", "result_schema": SCHEMA_VERSION, "title": "own"})
         file.createDimension("seed", runs)
         file.createDimension("letters", 20)
-        kinds = {
-            "run_status": "i1",
-            "run_attempts": "i4",
-            "run_seconds": "f8",
-            "run_software": "i4",
-            "run_message": "S1",
-        }
-        for name, kind in (kinds | {"run_key": "S1"}).items():
+        kinds = {"status": "i1", "attempts": "i4", "seconds": "f8", "software": "i4", "message": "S1", "key": "S1"}
+        for name, kind in ((f"run_{name}", kind) for name, kind in kinds.items()):
             dims = ("seed", "letters") if kind == "S1" else ("seed",)
             file.createVariable(name, kind, dims, zlib=True, chunksizes=(min(runs, 2**15), 20)[: len(dims)])
             if kind == "S1":

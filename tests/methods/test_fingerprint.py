@@ -457,12 +457,3 @@ def test_values_that_are_shared_count_as_equal_ones_that_are_not(depth):
     for inner in ([{"a": np.arange(3)}, float("inf")], [1.5, "a", 3]):
         shared, apart = (diamond(inner, functools.partial(level, share), depth) for share in (True, False))
         assert content(shared) == content(apart)
-
-
-@pytest.mark.parametrize("name", ["shared lists of numbers", "shared lists", "deep lists"])
-def test_the_innermost_part_of_a_large_value_counts(name):
-    joins = {"deep lists": (lambda value: [value], 400)}
-    join, depth = joins.get(name, (lambda value: [value, value], 30))
-    inner = {"shared lists of numbers": (1.5, 2.5)}.get(name, (int, float))
-    assert content(diamond([inner[0]], join, depth)) == content(diamond([inner[0]], join, depth))
-    assert content(diamond([inner[0]], join, depth)) != content(diamond([inner[1]], join, depth))

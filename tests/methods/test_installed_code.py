@@ -7,22 +7,13 @@ import sys
 import zipfile
 
 import pytest
+from helpers import read_table
 
 from evogt_study.errors import StudyError
 from evogt_study.methods.code import find_named_code
 from evogt_study.study.study import Study
 
-FILES = {
-    "toy_walks/__init__.py": "from toy_walks.walk import walk\n",
-    "toy_walks/walk.py": (
-        "from toy_walks.steps import step\n\ndef walk(seed, length=3):\n    return {'end': sum(step(seed, n) for n in "
-        "range(length))}\n\ndef other(seed):\n    return 0\n"
-    ),
-    "toy_walks/steps.py": "def step(seed, n):\n    return (seed + n) % 2 * 2 - 1\n",
-    "toy_walks-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: toy-walks\nVersion: 1.0\n",
-    "toy_walks-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    "toy_walks-1.0.dist-info/entry_points.txt": "[evogt_study.methods]\ntoy_walk = toy_walks.walk:walk\n",
-}
+FILES = read_table(__file__)
 
 
 @pytest.fixture(scope="module")

@@ -81,10 +81,7 @@ def test_another_name_of_the_result_takes_what_is_common(executed, small_study, 
     assert executed(evs.Study.from_text(both), data) == (6,)
     assert f"with runs that were there: 6 from {path}" in read_study(data).attrs["history"]
     assert executed(evs.Study.from_text(small_study), tmp_path / "third" / "small.nc", reuse_from=str(tmp_path)) == (0,)
-    with pytest.raises(
-        InputError,
-        match=r"`reuse_from` must be a result, or a folder of results, got .*none, w",
-    ):
+    with pytest.raises(InputError, match=r"`reuse_from` must be a result, or a folder of results, got .*none, w"):
         executed(evs.Study.from_text(small_study), tmp_path / "fourth" / "small.nc", reuse_from=[tmp_path / "none"])
 
 

@@ -70,11 +70,7 @@ def test_shared_stages_count_once(predict_of):
     """Twice the epsilon share what depends on the seed alone; twice the seeds share nothing of it."""
     two, four, seeds = map(
         predict_of,
-        (
-            TWO_D,
-            TWO_D.replace("[0.2, 0.1]", "[0.2, 0.1, 0.05, 0.4]"),
-            TWO_D.replace("count = 3", "count = 6"),
-        ),
+        (TWO_D, TWO_D.replace("[0.2, 0.1]", "[0.2, 0.1, 0.05, 0.4]"), TWO_D.replace("count = 3", "count = 6")),
     )
     assert seeds.seconds == pytest.approx(2 * two.seconds, rel=0.02)  # except for the reference
     assert two.seconds < four.seconds < 1.8 * two.seconds

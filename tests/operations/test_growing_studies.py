@@ -1,11 +1,12 @@
 """Designs from the study to the numbers: grown, joined, excluded, checked and read back, with real files."""
 
 import json
-import os
+import textwrap
 
 import numpy as np
 import pytest
 import xarray as xr
+from helpers import PILOTED
 
 import evogt_study as evs
 from evogt_study.errors import InputError, StudyError
@@ -70,30 +71,6 @@ def test_parts_of_a_sample_are_joined(sampled, result_of, evogt, tmp_path):
         assert (joined.run_key == known.run_key).all()
 
 
-@pytest.mark.long
-def test_a_result_with_designs_is_read_by_every_command(sampled, result_of, evogt, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "cases.csv").write_text("N\n20\n40\n")
-    rest = '[axes]\nseed = { start = 0, count = 6 }\n[[table]]\nname = "case"\nfile = "cases.csv"\n'
-    study = sampled(4, rest=rest + "[[exclude]]\nmatch = { N = 40, seed = [1, 2, 3, 4, 5] }\n")
-    assert evogt("run", "-n", "own.toml")[1].count("28 cases of 48 points = 4 point x 2 case x 6 seed") == 1
-    path = result_of(study, tmp_path / "own.nc")
-    os.remove("cases.csv")
-    code, out, err = evogt("verify", path, "--rerun", "3", "--code", "method.py")
-    assert (code, out.count("equal bit for bit")) == (0, 3), (out, err)
-    code, out, _ = evogt("try", path, "point=3", "case=1", "seed=0", "--code", "method.py")
-    assert (code, "equal bit for bit" in out) == (0, True)
-    code, out, _ = evogt("status", path)
-    assert (code, "28" in out, "48" in out) == (0, True, False), out
-    code, out, _ = evogt("summary", path, "--over", "seed")
-    assert (code, out.count("6/6"), out.count("1/1")) == (0, 4, 4), out
-    code, out, _ = evogt("export", path, "-o", "runs.csv")
-    lines = (tmp_path / "runs.csv").read_text().splitlines()
-    assert (code, len(lines), "gamma" in lines[0]) == (0, 29, True)
-    assert evogt("report", path, "-o", "page.html")[0] == 0
-    assert evogt("plot", path, "-o", "picture.png")[0] == 0
-
-
 FAILING = """
     import numpy as np
 
@@ -149,25 +126,12 @@ def test_a_file_that_changed_computes_its_new_rows_only(own_study, client, tmp_p
 
 def test_a_pilot_chooses_along_a_design(own_study, client, tmp_path):
     source = (
-        "def method(gamma, target, weight, seed):\n    return {'error': weight * abs(gamma - target) + 0.01 * seed}\n"
+        "def method(gamma, target, weight, seed):\n    return {'error': weight * abs(gamma - target) + seed / 100}\n"
     )
-    rest = """
-        [[zip]]
-        name = "level"
-        target = [2, 5]
-        weight = [1, 3]
-        [axes]
-        seed = [0, 1]
-        [constants]
-        [pilot]
-        parameter = "gamma"
-        seeds = [7, 8]
-        by = ["level"]
-        candidates = [1, 4, 6]
-    """
+    design = '[[zip]]\nname = "level"\ntarget = [2, 5]\nweight = [1, 3]\n'
+    rest = design + textwrap.dedent(PILOTED).replace("target = [2, 5]\n", "", 1).replace('"target"', '"level"')
     data = evs.run(own_study(source, rest), client=client, output=tmp_path / "own.nc")
-    assert data.gamma.dims == ("level",)
-    assert data.gamma.values.tolist() == [1, 4]
+    assert (data.gamma.dims, data.gamma.values.tolist()) == (("level",), [1, 4])
 
 
 def test_a_dimension_that_the_method_returns_stops_the_study_at_once(own_study, client, tmp_path):

@@ -22,17 +22,9 @@ from evogt_study.workers.options import RunOptions
 BASELINE = """
 name = "fem"
 method = "p1_fem"
-[problem]
-dimension = 1
-exact = "exp(-t)*sin(k*pi*x)"
-diffusion = "1/10"
-[axes]
-k = [1, 2, 3]
-[constants]
-unknowns = 9
-validation = 8
-final_time = 1
-dt = 0.25
+problem = { dimension = 1, exact = "exp(-t)*sin(k*pi*x)", diffusion = "1/10" }
+axes = { k = [1, 2, 3] }
+constants = { unknowns = 9, validation = 8, final_time = 1, dt = 0.25 }
 """
 SLEEPY = """
     import time

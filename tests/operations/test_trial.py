@@ -110,23 +110,22 @@ def test_a_point_without_a_run(own_study, result_of, tmp_path):
 
 REFERENCED = """
 name = "referenced"
+axes = { seed = [0] }
 [problem]
 dimension = 1
 initial = "sin(2*pi*x)"
 source = "(4*pi**2/50 - 1)*exp(-t)*sin(2*pi*x)"
 diffusion = "1/50"
-[axes]
-seed = [0]
 [constants]
+gamma = 4
+reference = "exact.py:u"
 dictionary = "gtransnet"
 N = 20
 N1 = 80
-gamma = 4
 quadrature = 100
 validation = 50
 final_time = 0.1
 dt = 0.01
-reference = "exact.py:u"
 """
 FUNCTION = "from numpy import exp, pi, sin\n\ndef u(nodes, t):\n    return %sexp(-t) * sin(2 * pi * nodes[:, 0])\n"
 

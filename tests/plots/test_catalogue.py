@@ -97,21 +97,13 @@ def test_the_documentation_and_the_help_list_all_kinds():
 
 STUDY = f"""
 name = "without"
-[problem]
-dimension = 1
-initial = "sin(pi*x)"
-source = "0"
-diffusion = "1/10"
-[axes]
-N = [8, 12]
-seed = {{ count = 3 }}
+problem = {{ dimension = 1, initial = "sin(pi*x)", source = "0", diffusion = "1/10" }}
+axes = {{ N = [8, 12], seed = {{ count = 3 }} }}
+output = {{ times = 3, record = ["energy_history"] }}
 [constants]
 dictionary = "gtransnet"
 N1 = 24
-{SMALL_NUMBERS}[output]
-times = 3
-record = ["energy_history"]
-"""
+{SMALL_NUMBERS}"""
 MESSAGE = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 
 
@@ -142,17 +134,3 @@ def test_the_page_says_so_and_opens_no_table(without_error):
     assert text.index('<h2 id="statistics">') < position < text.index("<details>", position) < first
     assert text.count("<figure>") == 1
     assert make_tables(groups["main"])
-
-
-# --- figures of a pilot -----------------------------------------------------------------------------------------------
-
-
-def test_a_figure_of_the_pilot_has_a_name_of_its_own(evogt, tmp_path):
-    result = write_computed_result(Study.from_text(PILOT), tmp_path / "all.nc")
-    for options, name in (((), "all_distribution.png"), (("--pilot",), "all_pilot_distribution.png")):
-        code, out, err = evogt("plot", result, "distribution", *options)
-        assert (code, err) == (0, "")
-        assert out.startswith(f"{tmp_path / name}: ")
-    assert evogt("plot", result, "distribution", "--pilot", "-o", tmp_path / "it.svg")[0] == 0
-    names = {"all.nc", "all_distribution.png", "all_pilot_distribution.png", "it.svg"}
-    assert {path.name for path in tmp_path.iterdir()} == names

@@ -219,11 +219,6 @@ def test_a_manifest_leads_to_no_other_place(copy):
     assert any("'data/../../secret', which is not there" in line for line in outcomes(copy)[0].findings)
 
 
-def test_a_folder_that_is_no_deposit_is_refused(evogt, tmp_path):
-    code, _, err = evogt("verify", tmp_path)
-    assert (code, "a folder without bagit.txt" in err, len(err.splitlines())) == (2, True, 1)
-
-
 # --- refused, and nothing left ----------------------------------------------------------------------------------------
 
 

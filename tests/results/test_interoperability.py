@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import netCDF4
-import numpy as np
 import pytest
 import xarray as xr
 
@@ -140,14 +139,6 @@ def test_words_along_a_dimension_are_characters(scalar_result):
 
 
 # --- other programs ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
-def test_xarray_reads_the_same_by_every_engine(full_result, engine):
-    with xr.open_dataset(full_result, engine=engine) as data, xr.open_dataset(full_result) as reference:
-        for name in reference.variables:
-            np.testing.assert_array_equal(data[name].values, reference[name].values)
-        assert set(data.coords) == set(reference.coords)
 
 
 @pytest.mark.parametrize(

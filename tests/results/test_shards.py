@@ -1,7 +1,5 @@
 """Shards and result files on disk: whole or absent, and damage is noticed."""
 
-import os
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -10,7 +8,6 @@ from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.index import pack_records
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.shards import ShardFolder, read_shard, remove_shards, write_shard
-from evogt_study.storage.atomic import check_writable
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
@@ -53,16 +50,6 @@ def test_a_shard_of_a_later_format_is_left_alone(records, tmp_path):
     assert unread(tmp_path) == [ResultError]
     remove_shards(tmp_path, [path], tmp_path / "none")
     assert path.exists()
-
-
-def test_unwritable_place_is_told_before_anything_runs(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ResultError, match="hoose another f"):
-        check_writable(tmp_path / "file" / "folder" / "a.nc")
-    with pytest.raises(ResultError, match="it is a folder"):
-        check_writable(tmp_path)
-    check_writable(tmp_path / "new" / "folder" / "a.nc")
-    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_words_in_fields_of_one_width_are_compressed(tmp_path):

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.schema.parameters import (
-    NO_PARAMETER,
-    Parametrised,
-    declared_parameters,
-    parameter_field,
-    real,
-)
+from evogt_study.schema.parameters import NO_PARAMETER, Parametrised, declared_parameters, parameter_field, real
 
 
 class Mode(enum.Enum):

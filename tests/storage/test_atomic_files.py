@@ -16,7 +16,7 @@ from evogt_study.results import shards as run_sources
 from evogt_study.results.finished import describe, description_path, read_partial_result
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
-from evogt_study.storage.atomic import check_writable, process_mark, remove_unfinished, write_atomically
+from evogt_study.storage.atomic import process_mark, remove_unfinished, write_atomically
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -42,11 +42,6 @@ def test_folders_of_results_and_shards_are_on_disk(own_study, result_of, tmp_pat
     synced.clear()
     result_of(study, tmp_path / "newer" / "own.nc")
     assert tmp_path in synced
-
-
-def test_a_name_that_is_too_long_for_what_stands_beside_a_file_is_refused_at_once(tmp_path):
-    with pytest.raises(ResultError, match="File name too long"):
-        check_writable(tmp_path / f"{'r' * 236}.nc")  # `.r...r.nc.0123abcd-12345.67-0123abcd.tmp` has over 255 letters
 
 
 def test_a_pipe_or_device_is_neither_waited_for_nor_replaced(tmp_path, evogt):

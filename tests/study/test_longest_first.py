@@ -44,33 +44,26 @@ def test_costly_runs_are_submitted_first(client, monkeypatch):
     assert data.N.values.tolist() == list(range(10, 201, 10))  # in the result as they were given
 
 
-def test_cases_that_share_their_early_stages_stay_together():
-    """The seeds are walked in their order within one size, and the three epsilon of a seed in theirs."""
-    found = met(study_of(epsilon="[2, 3, 4]", seed="[5, 1]", N="[10, 200, 50]"), "N", "seed", "epsilon")
-    assert found == [(N, seed, epsilon) for N in (200, 50, 10) for seed in (5, 1) for epsilon in (2, 3, 4)]
+COSTLY = "[[when]]\nmatch = { epsilon = 3, seed = [1, 2] }\nset = { quadrature = 400 }\n"
+ORDERS = {  # axes, rules, and the values in the order in which nested loops meet them
+    "large runs first, and what shares its early stages together": (
+        {"epsilon": "[2, 3, 4]", "seed": "[5, 1]", "N": "[10, 200, 50]"}, "",
+        {"N": (200, 50, 10), "seed": (5, 1), "epsilon": (2, 3, 4)},
+    ),
+    "costs that follow the seed through a rule": (
+        {"epsilon": "[2, 3]", "seed": "[0, 1, 2]"}, COSTLY, {"seed": (1, 2, 0), "epsilon": (2, 3)},
+    ),
+    "seeds in turn, if runs take about the same time": (
+        {"gamma": "[4, 3]", "seed": "[3, 1, 2]", "epsilon": "[2, 3]", "N": "[10, 12]"}, "",
+        {"seed": (3, 1, 2), "N": (12, 10), "gamma": (4, 3), "epsilon": (2, 3)},
+    ),
+}  # fmt: skip
 
 
-def test_seeds_are_not_in_turn_where_that_would_cost():
-    """Runs of very different size, and sizes that follow the seed."""
-    assert not plan_study(study_of(N="[10, 200]", seed="[0, 1]"))[-1].in_turn
-    rules = "[[when]]\nmatch = { seed = 1 }\nset = { quadrature = 400 }\n"
-    assert not plan_study(study_of(rules, seed="[0, 1]"))[-1].in_turn
-
-
-def test_costs_that_follow_other_axes_through_rules_count():
-    rules = "[[when]]\nmatch = { epsilon = 3, seed = [1, 2] }\nset = { quadrature = 400 }\n"
-    found = met(study_of(rules, epsilon="[2, 3]", seed="[0, 1, 2]"), "seed", "epsilon")
-    assert found == [(seed, epsilon) for seed in (1, 2, 0) for epsilon in (2, 3)]
-
-
-def test_seeds_come_in_turn_where_runs_take_about_the_same_time():
-    """All cells of a seed before those of the next; what shares its early stages stays together."""
-    found = met(
-        study_of(gamma="[4, 3]", seed="[3, 1, 2]", epsilon="[2, 3]", N="[10, 12]"), "seed", "N", "gamma", "epsilon"
-    )
-    assert found == [
-        (seed, N, gamma, epsilon) for seed in (3, 1, 2) for N in (12, 10) for gamma in (4, 3) for epsilon in (2, 3)
-    ]
+@pytest.mark.parametrize("name", ORDERS)
+def test_the_order_of_cases(name):
+    axes, rules, order = ORDERS[name]
+    assert met(study_of(rules, **axes), *order) == [*itertools.product(*order.values())]
 
 
 def test_nothing_is_known_of_a_function_of_ones_own(own_study):

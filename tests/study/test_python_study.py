@@ -6,7 +6,6 @@ import types
 
 import numpy as np
 import pytest
-from helpers import read_study
 
 import evogt_study as evs
 from evogt_study import pde
@@ -61,25 +60,6 @@ def test_functions_from_anywhere(client, tmp_path, name):
         verify(path, rerun=1, code=__file__)
     with pytest.raises(InPythonError, match="was given in Python; its text is in the attribute study_code"):
         try_case(path, {"seed": 1})
-
-
-def test_what_is_common_is_taken(client, tmp_path):
-    path, done = tmp_path / "r.nc", []
-    study = evs.Study(local, axes={"seed": [0, 1]}, name="r")
-
-    def executed(study):
-        done.clear()
-        evs.run(study, client=client, output=path, listener=lambda event: done.append(event.done))
-        return max(done)
-
-    assert executed(study) == 2
-    assert executed(evs.Study(local, axes={"seed": range(3)}, name="r")) == 1
-    assert executed(study.replace(axes={"seed": [0, 1, 2, 3]})) == 1
-    assert executed(study.replace(axes={"seed": range(4)}, title="new")) == 0
-    other = study.replace(axes={"seed": range(4), "scale": [2.0, 5.0]})
-    assert executed(other) == 4
-    assert read_study(path).v.sel(scale=5.0).values.tolist() == [10, 15, 20, 25]
-    assert read_study(path).attrs["study"] == other.text
 
 
 def test_replace_names_only_what_changes():

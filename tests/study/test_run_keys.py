@@ -16,10 +16,7 @@ def keys_of(plan):
 
 NUMBERS = """
 name = "numbers"
-[problem]
-dimension = 1
-initial = "x*(1 - x)"
-diffusion = "1/10"
+problem = { dimension = 1, initial = "x*(1 - x)", diffusion = "1/10" }
 [constants]
 quadrature = 9
 validation = 9

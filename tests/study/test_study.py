@@ -84,8 +84,7 @@ LONG = "allen_cahn_1d kuramoto_sivashinsky brusselator gray_scott oscillatory_1d
 
 
 @pytest.mark.parametrize(
-    "path",
-    [pytest.param(each, marks=pytest.mark.long if each.stem in LONG else (), id=each.stem) for each in READABLE],
+    "path", [pytest.param(each, marks=pytest.mark.long if each.stem in LONG else (), id=each.stem) for each in READABLE]
 )
 def test_every_study_of_the_repository_is_the_same_in_toml_in_python_and_in_a_written_file(path, tmp_path, monkeypatch):
     study = Study.from_file(path)

@@ -22,18 +22,13 @@ VALID = {
     "name": "tiny",
     "axes": {"seed": [0, 1], "epsilon": [1, 0.5]},
     "constants": {
-        "dictionary": "transnet",
-        "N": 3,
-        "gamma": 4,
-        "quadrature": {"rule": "composite_midpoint", "points": 8},
-        "validation": 8,
-        "final_time": 1,
-        "dt": 0.25,
+        "dictionary": "transnet", "N": 3, "gamma": 4, "quadrature": {"rule": "composite_midpoint", "points": 8},
+        "validation": 8, "final_time": 1, "dt": 0.25,
     },
     "problem": {"dimension": 1, "exact": "exp(-t)*sin(pi*x)", "diffusion": "1 + x/epsilon"},
     "when": [{"match": {"epsilon": 0.5}, "set": {"tau": 1e-6}}],
     "output": {"times": 3, "record": ["error_history"]},
-}
+}  # fmt: skip
 WITH_PILOT = {
     **VALID,
     "constants": {name: value for name, value in VALID["constants"].items() if name != "gamma"},

@@ -26,8 +26,7 @@ from evogt_study.errors import InputError, SweepError
 from evogt_study.results.shards import read_shard, shard_files, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.workers import clusters
-from evogt_study.workers import executor as batch_size
-from evogt_study.workers.dask_executor import CONNECTION_LOST, MIN_BATCHES_AHEAD
+from evogt_study.workers.dask_executor import CONNECTION_LOST
 
 pytestmark = pytest.mark.long
 PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
@@ -125,29 +124,6 @@ def test_a_worker_that_is_killed_costs_no_run_that_is_finished(
     assert 0 < len(finished) < 200
     assert all(times[seed] == 1 for seed in finished)
     np.testing.assert_array_equal(data.draws, evs.run(study, client=client).draws)
-
-
-@pytest.mark.slow
-def test_client_and_scheduler_hold_no_more_for_a_larger_study(
-    own_study, start_scheduler, start_worker, monkeypatch, tmp_path
-):
-    """Batches on their way, and memory of the scheduler, for a study and for one of ten times its size."""
-    monkeypatch.setattr(batch_size, "MAX_BATCH_CASES", 10)
-    process, address = start_scheduler()
-    start_worker(address, "one")
-    source, most, memory = "def method(i):\n    return {'error': float(i)}\n", [], []
-    with Client(address, set_as_default=False) as client:
-
-        def count(event):
-            tasks = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
-            most.append(max(len(client.futures), tasks))
-
-        for size in (300, 3000):
-            evs.run(own_study(source, f"[axes]\ni = {{ count = {size} }}"), client=client, listener=count)
-            memory.append(psutil.Process(process.pid).memory_info().rss)
-    assert len(most) > 100  # an event for each batch, or for several that end together
-    assert max(most) <= MIN_BATCHES_AHEAD + 1
-    assert memory[1] - memory[0] < 10e6  # 270 batches more would leave a trace
 
 
 def test_a_connection_that_is_lost_anywhere_gives_one_message(recorded, start_scheduler, start_worker, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from helpers import pde_study
 
 from evogt_study.methods.protocol import MethodSpec
+from evogt_study.results.table import RunTable
 from evogt_study.schema.records import NO_NEEDS, Case
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import plan_study
@@ -113,76 +114,51 @@ def test_the_next_batch_of_a_worker_goes_on_with_what_it_may_keep(stages, monkey
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
-COMPARED = ("seed", "dictionary", "tau", "epsilon")
 RECORD = '["error_history", "energy_history", "norm_history", "coefficients", "field"]'
 
 
-def numbers(plan, batches):
-    """Bytes of every variable and coordinate of every run, by key."""
-    found = {}
+def compute(plan, batches):
+    """A table of the runs of these batches."""
+    table = RunTable(plan)
     for cases in batches:
-        records = run_batch(Batch.of(plan.spec, cases))
-        assert (records.status == Status.ok).all()
-        for stack in records.stacks:
-            for row, values in zip(stack.rows, stack.values, strict=True):
-                kept = values[tuple(slice(0, n) for n in shape_of(values))]  # rows are padded to the longest of a batch
-                found.setdefault(records.keys[row], {})[stack.name, stack.dims] = (kept.shape, kept.tobytes())
-    return found
+        table.add(run_batch(Batch.of(plan.spec, cases)))
+    return table
 
 
-def shape_of(values):
-    """Shape without trailing NaN, which pads `coefficients` to the largest rank of a batch."""
-    if values.ndim != 2 or not np.isnan(values).any():
-        return values.shape
-    return values.shape[0], int((~np.isnan(values).all(axis=0)).sum())
+def read_bytes(table):
+    assert (table.status == Status.ok).all()
+    return {name: column.loaded().values.tobytes() for name, column in table.columns.items()}
 
 
-def shuffled(cases, seed):
-    mixed = list(cases)
-    random.Random(seed).shuffle(mixed)
-    return mixed
-
-
-@pytest.fixture(scope="module", params=["1 + x/epsilon", "1 + x*exp(-t)/epsilon", "1 + sin(x*t)/(2*epsilon)"])
-def compared(request):
-    """A plan, its cases, and the numbers of each case computed alone; diffusion steady, separable, and neither."""
-    plan = plan_of(*COMPARED, diffusion=request.param, record=RECORD)
-    cases = shuffled(plan.cases(), 7)[:24]
-    return plan, cases, numbers(plan, [[case] for case in cases])
-
-
+# steady, separable, and neither
 @pytest.mark.long
-@pytest.mark.parametrize(("order", "size"), [("planned", 24), ("backwards", 5), (1, 12), (2, 2)])
-def test_numbers_are_bitwise_those_of_cases_computed_alone(compared, order, size):
-    plan, cases, alone = compared
-    ordered = [case for case in plan.cases() if case in cases]
-    if order == "backwards":
-        ordered.reverse()
-    elif order != "planned":
-        ordered = shuffled(ordered, order)
-    batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-    assert numbers(plan, batches) == alone
+@pytest.mark.parametrize("diffusion", ["1 + x/epsilon", "1 + x*exp(-t)/epsilon", "1 + sin(x*t)/(2*epsilon)"])
+def test_numbers_are_bitwise_those_of_cases_computed_alone(diffusion):
+    plan = plan_of("seed", "dictionary", "epsilon", diffusion=diffusion, record=RECORD)
+    cases = list(plan.cases())
+    alone = read_bytes(compute(plan, [[case] for case in cases]))
+    for size in (27, 12, 5, 2):
+        ordered = cases if size == 27 else random.Random(size).sample(cases, 27)
+        batches = [ordered[start : start + size] for start in range(0, 27, size)]
+        assert read_bytes(compute(plan, batches)) == alone
 
 
-def test_a_failing_neighbour_changes_nothing(compared, monkeypatch):
+def test_a_failing_neighbour_changes_nothing(monkeypatch):
     """Cases after one that raises in the middle of a stage use what was shared before, and nothing half done."""
-    plan, cases, alone = compared
-    ordered = [case for case in plan.cases() if case in cases]
-    original = batch_module.load_method(plan.spec)
-    doomed = ordered[3].values
+    plan = plan_of("seed", "epsilon")
+    cases, original = list(plan.cases()), plan.method
+    doomed, alone = cases[3].values, compute(plan, [[case] for case in cases]).columns["error"].loaded().values
 
-    class Stumbling:
-        def run(self, values, share):
-            if values == doomed:
-                share("trial functions", "none", lambda: 1 / 0)
-            return original.bind(values).run(share)
+    def stumble(values, share):
+        if values == doomed:
+            share("trial functions", "none", lambda: 1 / 0)
+        return original.bind(values).run(share)
 
-    monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(Stumbling().run))
-    records = run_batch(Batch.of(plan.spec, ordered))
-    assert [int(status) for status in records.status] == [Status.failed if n == 3 else Status.ok for n in range(24)]
-    (error,) = [stack for stack in records.stacks if stack.name == "error"]
-    found = {records.keys[row]: value.tobytes() for row, value in zip(error.rows, error.values, strict=True)}
-    assert found == {case.key: alone[case.key]["error", ()][1] for case in ordered if case.values != doomed}
+    monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(stumble))
+    table = compute(plan, [cases])
+    assert np.flatnonzero(table.status == Status.failed).tolist() == [cases[3].index]
+    found = table.columns["error"].loaded().values
+    assert np.array_equal(found[table.status == Status.ok], alone[table.status == Status.ok])
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -276,22 +252,11 @@ def test_the_diffusion_is_checked_at_each_cases_own_times():
     """A case that shares the operator with one of a shorter final time has later times to look at."""
     text = """
         name = "later"
-        [problem]
-        dimension = 1
-        initial = "sin(pi*x)"
-        diffusion = "1 - 2*t*x"
-        [axes]
-        final_time = [0.2, 0.6]
-        [constants]
-        dictionary = "transnet"
-        seed = 0
-        N = 8
-        gamma = 2
-        quadrature = 20
-        validation = 20
-        dt = 0.1
+        problem = { dimension = 1, initial = "sin(pi*x)", diffusion = "1 - 2*t*x" }
+        axes = { final_time = [0.2] }
+        constants = { dictionary = "transnet", seed = 0, N = 8, gamma = 2, quadrature = 20, validation = 20, dt = 0.1 }
     """
-    early = plan_study(Study.from_text(text.replace("[0.2, 0.6]", "[0.2]")))[-1]
+    early = plan_study(Study.from_text(text))[-1]
     case = early.case(0)
     late = Case(1, {**case.values, "final_time": 0.6}, "late")
     records = run_batch(Batch.of(early.spec, [case, late]))

@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster
 
 import evogt_study as evs
 from evogt_study.cli.main import main
-from evogt_study.errors import InputError, SweepError
+from evogt_study.errors import SweepError
 from evogt_study.schema.records import Needs
 from evogt_study.study.plan import count_needs, plan_study
 from evogt_study.workers.executor import spread_classes
@@ -56,25 +56,6 @@ def test_formulas_of_parameters_give_classes(work):
     assert plan_study(study)[-1].keys.tolist() == plan_study(plain)[-1].keys.tolist(), "needs are no part of a run key"
     study.to_file("work.toml")
     assert classes(evs.Study.from_file("work.toml")) == classes(study)
-
-
-@pytest.mark.parametrize(
-    ("resources", "message"),
-    [
-        ({"memory": "4"}, "`memory` must be a number or formula with the unit MB or GB, such as 4 GB, got '4'"),
-        ({"memory": "4 MiB"}, "with the unit MB or GB"),
-        ({"cores": "m"}, "unknown parameter `m` in 'm' .*resources.cores"),
-        ({"cores": "n - 1"}, "`cores` must be positive for every case, got 0.0 for .*n = 1.*resources.cores"),
-        ({"minutes": "__import__('os')"}, "resources.minutes"),
-        ({"core": 1}, "unknown key `resources.core`.*Did you mean `cores`"),
-        ({"cores": 64}, 'no worker has --resources "cores=64" for a run of this study'),
-        ({"memory": "9000 GB"}, 'no worker has --resources "cores=1 memory=9e.12"'),
-    ],
-)
-def test_a_mistake_is_one_line(work, resources, message):
-    with pytest.raises((InputError, SweepError), match=message) as caught:
-        evs.run(work(**resources), workers=2)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_run_that_needs_two_cores_takes_two_slots(work):
