@@ -13,7 +13,6 @@ import psutil
 import pytest
 from helpers import eventually, read_study
 
-from evogt_study.errors import InputError
 from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import only_writer
@@ -207,12 +206,6 @@ def test_status_and_summary_read_the_finished_runs_of_a_running_study(own_study,
     assert "All 100 runs are ok." in page.read_text()
     assert "refresh" not in page.read_text()
     assert (status_codes(read_study(path).run_status) == Status.ok).all()
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-5", "5x", "0", "1:2:3:4", "1e3", "30m5", "nan"])
-def test_an_invalid_time_is_refused(text):
-    with pytest.raises(InputError, match="`--time-limit` must be a time such as"):
-        parse_seconds(text)
 
 
 @pytest.mark.parametrize(

@@ -67,26 +67,6 @@ def test_runs_may_return_different_variables(batch_of):
     assert {stack.name: stack.rows.tolist() for stack in records.stacks} == {"v": [1], "w": [0, 2]}
 
 
-# --- how it is called -------------------------------------------------------------------------------------------------
-
-
-def test_parameters_have_the_types_of_the_study(batch_of):
-    records = batch_of(
-        "return {'v': repr((a, b, c, d, e, f))}",
-        AXES + "[constants]\na = 1\nb = 0.5\nc = true\nd = 'x'\ne = [1, [2, 'y']]\n",
-        "seed, a, b, c, d, *, e, f=(3, 4)",
-    )
-    assert set(only(records).values.tolist()) == {"(1, 0.5, True, 'x', [1, [2, 'y']], (3, 4))"}
-
-
-def test_lists_of_a_parameter_may_be_changed_by_the_function(batch_of):
-    """Each run gets lists of its own: what one run does to its arguments, the next does not see."""
-    records = batch_of(
-        "sizes.append(seed)\nreturn {'v': len(sizes)}", AXES + "[constants]\nsizes = [1, 2]\n", "seed, sizes"
-    )
-    assert only(records).values.tolist() == [3, 3, 3]
-
-
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 UNWRITABLE = ("run_pilot", "string5", "string12", "_nc4_non_coord_v")

@@ -19,7 +19,6 @@ OWN = """
         return {"error": level + seed}
 """
 AXES = "[axes]\nlevel = [1, 2]\nseed = { count = 2 }"
-GROWN = AXES.replace("count = 2", "count = 5")
 
 
 def count(reader, phase):
@@ -34,21 +33,17 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def result(own_study, result_of, folder):
-    return result_of(own_study(OWN, AXES), folder / "results" / "own.nc")
-
-
 def write_runs(path, plan, which):
     """A shard with the runs of some cases."""
     write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, [plan.case(index) for index in which])))
 
 
-def test_numbers_are_not_read(own_study, result):
+def test_numbers_are_not_read(own_study, result_of, folder):
     """Of a result of fields they are most of the file."""
-    study = own_study(OWN, GROWN)
-    write_runs(result, plan_study(study)[-1], [3, 4])
-    assert not read_finished_runs(study, result).tables["main"].columns
+    path = result_of(own_study(OWN, AXES), folder / "results" / "own.nc")
+    study = own_study(OWN, AXES.replace("count = 2", "count = 5"))
+    write_runs(path, plan_study(study)[-1], [3, 4])
+    assert not read_finished_runs(study, path).tables["main"].columns
 
 
 def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_of, folder):

@@ -38,13 +38,15 @@ def test_the_first_batch_is_one_run_and_the_next_ones_grow():
     assert max(found) == MAX_BATCH_CASES
 
 
-def test_a_million_runs_of_no_time_are_few_shards():
-    assert len(sizes(1_000_000, seconds=1e-6)) < 300
-
-
-def test_runs_of_a_minute_are_sent_one_by_one_and_those_of_a_millisecond_by_the_hundred():
+def test_batches_are_worth_a_task_and_bounded_in_time_and_memory():
     assert set(sizes(40, seconds=60.0)[1:]) == {1}
     assert max(sizes(10_000, seconds=1e-3)) == pytest.approx(1000 * BATCH_SECONDS, abs=10)
+    assert len(sizes(1_000_000, seconds=1e-6)) < 300  # shards
+    values = MAX_BATCH_BYTES // 8 // 10  # ten runs fill a batch
+    assert max(sizes(1000, seconds=1e-4, values=values)[1:]) == 10
+    assert set(sizes(30, seconds=1e-4, values=100 * values)[1:]) == {1}
+    ends = np.cumsum(sizes(1200, group=3, seconds=0.01))
+    assert (ends[1:] % 3 == 0).all()  # what shares its stages stays together; the first batch is one run
 
 
 def test_the_last_batches_finish_together():
@@ -53,17 +55,6 @@ def test_the_last_batches_finish_together():
     assert found[-4:-1] == pytest.approx([50] * 3, abs=1)
     assert min(found[3:-1]) >= 49
     assert found[6:] == sorted(found[6:], reverse=True)
-
-
-def test_a_batch_returns_no_more_than_a_worker_can_hold():
-    values = MAX_BATCH_BYTES // 8 // 10  # ten runs fill a batch
-    assert max(sizes(1000, seconds=1e-4, values=values)[1:]) == 10
-    assert set(sizes(30, seconds=1e-4, values=100 * values)[1:]) == {1}
-
-
-def test_cases_that_share_their_stages_stay_together():
-    ends = np.cumsum(sizes(1200, group=3, seconds=0.01))
-    assert (ends[1:] % 3 == 0).all()  # the first batch is one run
 
 
 def test_short_runs_after_long_ones_soon_fill_their_batches():
