@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from evogt_study.cli import inputs
+from evogt_study.cli import display, inputs
 from evogt_study.errors import InputError
 from evogt_study.text import escape_text, print_line
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from evogt_study.plots.groups import PlotRequest
 
 MAX_INCHES = 50
 """Largest side of a figure in inches.  At 300 dots per inch, two such sides make an image of 900 MB."""
@@ -83,56 +77,41 @@ def plot(
     KIND is distribution, dependence, heat_map, trend, time_series, spectrum, scatter, comparison or fields.  Each
     figure gives the number of its runs.
     """
-    from evogt_study.plots.catalogue import check_kind
-    from evogt_study.plots.groups import PlotRequest
-
-    check_kind(kind)
-    request = PlotRequest(slope=slope or (), notes=not caption, **options)
-    data = inputs.read_phase(file, "pilot" if pilot else "main")
-    for line, is_figure in draw_files(data, file, kind, request, output):
-        print_line(line, err=not is_figure)
-
-
-def draw_files(
-    data: xr.Dataset, result: Path, kind: str | None, request: PlotRequest, output: Path | None
-) -> Iterator[tuple[str, bool]]:
-    """Draw one kind of plot, or all that fit the result; yield lines, and True if a line describes a figure.
-
-    The file is `output`, or a PNG beside `result` with the name of the figure added, as with several figures.  Notes
-    that the figure does not have go into a text file beside it.  A kind that fits the result but not the request
-    yields the reason; if no kind is left, the first reason is raised.  Raises InputError and ResultError.
-    """
     from evogt_study.plots import catalogue
+    from evogt_study.plots.groups import PlotRequest
     from evogt_study.plots.style import FORMATS, encode_figure
 
-    base = output or result.with_name(f"{result.stem}.png")
+    catalogue.check_kind(kind)
+    request = PlotRequest(slope=slope or (), notes=not caption, **options)
+    base = output or file.with_name(f"{file.stem}.png")
     form = base.suffix.lower().removeprefix(".")
     if form not in FORMATS:
         raise InputError(f"`--output` must end in .{', .'.join(FORMATS)}, got {base.name!r}")
-    choices = [(kind, request)]
+    data, choices = inputs.read_phase(file, "pilot" if pilot else "main"), [(kind, request)]
     if kind is None:
         fitting = catalogue.choose_plots(data, request)
         # without any, the distribution raises what is missing
         choices = [(each.kind, replace(request, variable=each.variable)) for each in fitting]
         choices = choices or [("distribution", request)]
         if request.variable is None and catalogue.has_no_error(data) and fitting:
-            yield f"evogt: {catalogue.NO_SOLUTION_ERROR}; --variable draws other numbers", False
+            display.print_warning([f"{catalogue.NO_SOLUTION_ERROR}; --variable draws other numbers"])
     failed: list[InputError] = []
     for name, its_request in choices:
         try:
             made = catalogue.draw_kind(data, str(name), its_request)
-        except InputError as error:
+        except InputError as error:  # the kind fits the result, but not the request
             failed.append(error)
             if len(failed) == len(choices):
                 raise failed[0] from None
-            yield f"evogt: {name} is left out: {error}", False
+            display.print_warning([f"{name} is left out: {error}"])
             continue
+        # with several figures, and beside the result, the name of the figure is added
         alone = len(choices) == 1 and output is not None
         path = base if alone else base.with_stem(f"{base.stem}_{made.name}")
         write(path, encode_figure(made.figure, form))
-        if not request.notes:
+        if caption:
             write(path.with_suffix(".txt"), f"{escape_text(f'{made.title}.  {made.caption}')}\n".encode())
-        yield f"{path}: {made.title}. {made.alt}", True
+        print_line(f"{path}: {made.title}. {made.alt}")
 
 
 def write(path: Path, content: bytes) -> None:

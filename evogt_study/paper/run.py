@@ -72,12 +72,17 @@ def count_failures(results: Results) -> tuple[int, str]:
 def judge_results(rows: Sequence[Row], known: Sequence[KnownDifference], results: Results) -> Reproduction:
     """Judge every published number that the results have, and draw the figures of the paper."""
     from evogt_study.plots.style import encode_figure  # 0.4 s, with matplotlib, after the runs
+    from evogt_study.publishing.report import PROVENANCE
 
     entries = judge_numbers(rows, results, known)
     failures, counts = count_failures(results)
     figures = draw_figures(results)
+    versions = {}  # that computed the results, from their own attributes; several if they differ
+    for attribute, name in PROVENANCE.items():
+        values = sorted({str(data.attrs[attribute]) for data in results.values() if attribute in data.attrs})
+        versions[name] = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else "; ".join(values)
     files = {
-        "report.md": to_markdown(entries, collect_versions(results), figures).encode(),
+        "report.md": to_markdown(entries, versions, figures).encode(),
         "report.csv": to_csv(entries).encode(),
         **{f"{each.name}.png": encode_figure(each.figure, "png", 200) for each in figures},
     }
@@ -94,17 +99,6 @@ def compare_methods(published: Sequence[Mapping[str, str]], results: Results) ->
     failures, counts = count_failures(results)
     files = {"board.md": format_board(rows).encode(), "board.csv": list_levels(rows).encode()}
     return Reproduction(render_table(SUMMARY, summarise_board(rows), "text"), files, counts, not failures)
-
-
-def collect_versions(results: Results) -> dict[str, str]:
-    """Return the versions that computed the results, from their own attributes; several if they differ."""
-    from evogt_study.publishing.report import PROVENANCE  # with matplotlib
-
-    found = {}
-    for attribute, name in PROVENANCE.items():
-        values = sorted({str(data.attrs[attribute]) for data in results.values() if attribute in data.attrs})
-        found[name] = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else "; ".join(values)
-    return found
 
 
 def draw_figures(results: Results) -> list[PlottedFigure]:

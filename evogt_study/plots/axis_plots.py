@@ -77,7 +77,7 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     note = boxes if many else f"points: runs {over}; {median}"
     canvas.add_footnote(runs.footnote(runs.list_incomplete(groups.MAX_LISTED), note if runs.largest > 1 else ""))
     marks = "Point: one run.  Bar: median of the group."
-    return canvas.finish(f"{variable} of every run", marks, runs.describe_medians(), runs.describe_subject())
+    return canvas.finish(f"{variable} of every run", marks, runs.describe_extremes(), runs.describe_subject())
 
 
 def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: style.Style, *, many: bool) -> None:
@@ -166,7 +166,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
         notes.append(f"line: median; {'bars: its 95 % interval; ' if np.isfinite(limits).any() else ''}{points}")
     canvas.add_footnote(runs.footnote(*notes))
     title, marks = f"{variable} against {runs.x.name}", "Line: median.  Points: runs."
-    return canvas.finish(title, marks, runs.describe_medians(), runs.describe_subject())
+    return canvas.finish(title, marks, runs.describe_extremes(), runs.describe_subject())
 
 
 def _group_along(data: xr.Dataset, variable: str, request: PlotRequest) -> groups.GroupedRuns:
@@ -389,7 +389,7 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     empty = (runs.planned.any(axis=-1) & ~runs.present.any(axis=-1)).any()
     canvas.add_footnote(runs.footnote("hatched: no run has a value" if empty else ""))
     title = f"{variable} over {runs.x.name} and {runs.hue.name}"
-    return canvas.finish(title, "Colour: median of the cell.", runs.describe_medians(), runs.describe_subject())
+    return canvas.finish(title, "Colour: median of the cell.", runs.describe_extremes(), runs.describe_subject())
 
 
 def _annotate_cells(axes: Axes, runs: groups.GroupedRuns, panel: int, norm: Normalize, *, write: bool) -> None:

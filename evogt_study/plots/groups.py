@@ -202,8 +202,12 @@ class GroupedRuns:
         parts += [f"over {size:,} values of {name}" for name, size in zip(self.over, self.lengths, strict=True)]
         return f"{self.title} {', '.join([*parts, *self.notes])}".strip() + f"; {self.describe_counts()}"
 
-    def describe_extremes(self, values: Array, what: str) -> str:
-        """Return a sentence with the least and the largest of numbers (P, S, X), their places, and the counts."""
+    def describe_extremes(self, numbers: Array | None = None, what: str = "") -> str:
+        """Return a sentence with the extremes of numbers (P, S, X), by default the medians, their places and counts."""
+        values, what = (
+            self.medians if numbers is None else numbers,
+            what or ("Medians" if self.over else "Values") + " of",
+        )
         if not np.isfinite(values).any():
             return f"No run has a value: {self.describe_counts()}."
         ends = []
@@ -214,10 +218,6 @@ class GroupedRuns:
         span = f"from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else ends[0]
         counts = "; ".join(filter(None, [self.describe_counts(), self.list_incomplete()]))
         return f"{what} {self.title}: {span}. {counts}."
-
-    def describe_medians(self) -> str:
-        """Return a sentence with the least and the largest median."""
-        return self.describe_extremes(self.medians, "Medians of" if self.over else "Values of")
 
     def footnote(self, *more: str) -> str:
         """Return the note below a figure."""
