@@ -18,7 +18,7 @@ NO_LOCKS = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
 """Error numbers of `flock` if the file system has no locks."""
 
 
-def _terminated(number: int, frame: FrameType | None) -> None:
+def _raise_interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt("terminated")
 
 
@@ -42,7 +42,7 @@ def _unlock_where_no_locks_are() -> None:
 
 def command() -> None:
     """Run the command line and end the process."""
-    signal.signal(signal.SIGTERM, _terminated)  # before the imports: workers may start during them
+    signal.signal(signal.SIGTERM, _raise_interrupt)  # before the imports: workers may start during them
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     _unlock_where_no_locks_are()
     atexit.register(gc.freeze)  # no collection of all objects at exit

@@ -124,14 +124,14 @@ class Result:
     )
     def summary(self, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
         """Compute statistics of a variable over the planned runs, as `evs.summary` does."""
-        return summary(self._values(variable), over, planned=self._data.get(KEYS), **options)
+        return summary(self._select(variable), over, planned=self._data.get(KEYS), **options)
 
     @_document_like(compare, 'ds.evogt.compare("dictionary", "error").leader.values[-1]', "'gtransnet'")
     def compare(
         self, dim: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
         """Compare the values of an axis over the finished runs, as `evs.compare` does."""
-        return compare(self._values(variable), dim, over, **{"planned": keys_of_finished_runs(self._data), **options})
+        return compare(self._select(variable), dim, over, **{"planned": keys_of_finished_runs(self._data), **options})
 
     @_document_like(performance, 'list(ds.evogt.performance("error", 0.0))[:2]', "['bias', 'bias_mcse']")
     def performance(self, estimate: str, truth: str | float, over: str = "seed", **options: Any) -> xr.Dataset:
@@ -140,7 +140,7 @@ class Result:
         named: dict[str, Any] = {
             name: self._data[each] if isinstance(each, str) else each for name, each in given.items()
         }
-        return performance(self._values(estimate), over=over, **named)
+        return performance(self._select(estimate), over=over, **named)
 
     @_document_like(share, 'ds.evogt.share("error < 1e-3").n_ok.values[-1].tolist()', "[10, 10]")
     def share(self, condition: str, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
@@ -152,7 +152,7 @@ class Result:
         self, along: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
         """Estimate the observed order of a variable along an axis, as `evs.observed_orders` does."""
-        return observed_orders(self._values(variable), along, over, planned=self._data.get(KEYS), **options)
+        return observed_orders(self._select(variable), along, over, planned=self._data.get(KEYS), **options)
 
     @_document_like(
         sensitivity,
@@ -165,7 +165,7 @@ class Result:
         self, variable: str | None = None, over: str | Iterable[str] | None = None, **options: Any
     ) -> xr.Dataset:
         """Estimate the sensitivity of a variable to the parameters of a sample, as `evs.sensitivity` does."""
-        values = self._values(variable)
+        values = self._select(variable)
         return check_known(sensitivity(values, over, planned=self._data.get(KEYS), **options), values)
 
     @_document_like(
@@ -175,7 +175,7 @@ class Result:
         self, variable: str | None = None, axes: Sequence[str] | None = None, **options: Any
     ) -> xr.Dataset:
         """Split the variance of a variable among axes and seeds, as `evs.variance_shares` does."""
-        return variance_shares(self._values(variable), axes, **{"planned": self._data.get(KEYS), **options})
+        return variance_shares(self._select(variable), axes, **{"planned": self._data.get(KEYS), **options})
 
     def plot(
         self, kind: str = "distribution", variable: str | None = None, *, x: str | None = None,
@@ -316,6 +316,6 @@ class Result:
         """
         return data_frame(run_table(self._data))
 
-    def _values(self, variable: str | None) -> xr.DataArray:
+    def _select(self, variable: str | None) -> xr.DataArray:
         """Return the values of a variable, by default the first one of the user."""
         return self._data[find_variables(self._data, *([] if variable is None else [variable]))[0]]

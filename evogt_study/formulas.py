@@ -339,7 +339,7 @@ def _list_operations(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operati
         elif power == sympy.S.Half:
             number = add_operation(np.sqrt, find_place(expression.base))
         else:
-            number = add_operation(_operation(expression), *map(find_place, expression.args))
+            number = add_operation(_find_operation(expression), *map(find_place, expression.args))
         places[expression] = number
         return number
 
@@ -347,7 +347,7 @@ def _list_operations(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operati
     return tuple(operations), results
 
 
-def _operation(expression: sympy.Expr) -> str | Callable[..., Any]:
+def _find_operation(expression: sympy.Expr) -> str | Callable[..., Any]:
     """Return the operation of the expression on the values of its operands."""
     if expression.is_Symbol:
         return str(expression.name)

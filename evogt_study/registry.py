@@ -30,9 +30,9 @@ DISTRIBUTION = "evogt-study"
 class Registry(Mapping[str, K], Generic[K]):
     """Objects by name, from the entry points of `group`, each imported when it is first used.
 
-    Iteration gives the names of this distribution and of all objects in use; `installed` also gives the names of other
-    packages.  ``registry[name]`` raises ParameterError for an unknown name, and for a type that does not define all
-    abstract methods of its base.  A test or a notebook may add an object to `kinds` without an entry point.
+    Iteration gives the names of this distribution and of all objects in use; `list_installed` also gives the names of
+    other packages.  ``registry[name]`` raises ParameterError for an unknown name, and for a type that does not define
+    all abstract methods of its base.  A test or a notebook may add an object to `kinds` without an entry point.
     """
 
     def __init__(self, parameter: str, group: str) -> None:
@@ -42,7 +42,7 @@ class Registry(Mapping[str, K], Generic[K]):
     def __getitem__(self, name: str) -> K:
         # a study that does not use an object of another package does not import that package
         if name not in self.kinds:
-            entries = [self.own[name]] if name in self.own else list(all_entry_points(group=self.group, name=name))
+            entries = [self.own[name]] if name in self.own else list(find_entry_points(group=self.group, name=name))
             if not entries:
                 raise ParameterError(self.parameter, self.wanted, name)
             self.kinds[name] = entries[0].load()
@@ -56,14 +56,14 @@ class Registry(Mapping[str, K], Generic[K]):
         """Entry points of this distribution, by name."""
         return read_entry_points().get(self.group, {})
 
-    def installed(self) -> list[str]:
+    def list_installed(self) -> list[str]:
         """Return the names of this distribution, then the names of all other packages."""
-        return list(dict.fromkeys([*self.own, *(entry.name for entry in all_entry_points(group=self.group))]))
+        return list(dict.fromkeys([*self.own, *(entry.name for entry in find_entry_points(group=self.group))]))
 
     # the test of `Mapping` would import the object
     def __contains__(self, name: object) -> bool:
         known = name in self.kinds or name in self.own
-        return known or (isinstance(name, str) and bool(all_entry_points(group=self.group, name=name)))
+        return known or (isinstance(name, str) and bool(find_entry_points(group=self.group, name=name)))
 
     def __iter__(self) -> Iterator[str]:
         return iter({**self.own, **self.kinds})
@@ -93,7 +93,7 @@ def read_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
 
 
 # `importlib.metadata` takes 25 ms to import, a third of `evogt --help`
-def all_entry_points(group: str, name: str | None = None) -> EntryPoints:
+def find_entry_points(group: str, name: str | None = None) -> EntryPoints:
     """Return the entry points of a group in all installed packages, or the entry points of one name."""
     from importlib.metadata import entry_points
 

@@ -139,17 +139,17 @@ def describe_runs_as_json(phases: Mapping[str, Completeness]) -> dict[str, Any]:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print one JSON document, in ASCII.  Numbers that are not finite are null."""
-    click.echo(json.dumps(_plain(document), indent=2))
+    click.echo(json.dumps(_to_plain(document), indent=2))
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Return a value in types of JSON."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _to_plain(each) for key, each in value.items()}
     if hasattr(value, "tolist"):  # an array or a scalar of NumPy
-        return _plain(str(value)) if value.dtype.kind in "Mm" and not value.ndim else _plain(value.tolist())
+        return _to_plain(str(value)) if value.dtype.kind in "Mm" and not value.ndim else _to_plain(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_to_plain(each) for each in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)

@@ -51,7 +51,7 @@ class _Commands(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*COMMANDS, *REGISTERED.installed()]
+        return [*COMMANDS, *REGISTERED.list_installed()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -63,7 +63,7 @@ class _Commands(click.Group):
     # the method of Click would import every command for its help
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         lines = [(name, text) for name, (_, text) in COMMANDS.items()]
-        for name in REGISTERED.installed():
+        for name in REGISTERED.list_installed():
             try:
                 lines.append((name, REGISTERED[name].get_short_help_str(limit=MAX_HELP)))
             except Exception as error:  # noqa: BLE001  # a package that cannot be imported leaves the others listed

@@ -63,14 +63,14 @@ def status(
     else:
         inputs.refuse_options("a result", allowed="watch html as_json")
     with suppress(KeyboardInterrupt) if watch else nullcontext():
-        while _show(study, path, reuse_from, html, as_json) and watch:
+        while _show_runs(study, path, reuse_from, html, as_json) and watch:
             end = time.monotonic() + (_WATCH_SECONDS if html is None else PAGE_SECONDS)
             while time.monotonic() < end and computation_of(path).runs:
                 time.sleep(_WATCH_SECONDS / 10)  # the largest delay after the end
             click.clear()  # only on a terminal
 
 
-def _show(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
+def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
     """Print the state of a result and write its page.  Return whether it is being computed."""
     from evogt_study.analysis.runs import count_status
     from evogt_study.methods.current_run import describe_running
@@ -186,7 +186,7 @@ def list_(places: tuple[Path, ...]) -> None:
     """
     from evogt_study.results.finished import read_store
 
-    found = [read_store(result) for result in _results(places)]
+    found = [read_store(result) for result in _find_results(places)]
     for each in found:
         print_line(_describe_kept(each))
         for path, keys, about, size in each.shards:
@@ -210,12 +210,12 @@ def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
     if not places:
         raise InputError("`PATH` must be a result or a folder, got none; `evogt store list` shows what there is")
     before = None if older_than is None else time.time() - parse_seconds(older_than, "--older-than")
-    for result in _results(places):
+    for result in _find_results(places):
         with only_writer(result):
             print_line(f"removed {_describe_kept(prune_store(result, before))}")
 
 
-def _results(places: tuple[Path, ...]) -> Iterator[Path]:
+def _find_results(places: tuple[Path, ...]) -> Iterator[Path]:
     """Yield results that may have a store.  Raises InputError for a path that has neither result nor store."""
     from evogt_study.results.finished import stores_in
 

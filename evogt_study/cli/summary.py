@@ -119,14 +119,14 @@ def summary(
             print_text(eoc_table(data, request, "" if orders == _ANY else orders))
         elif as_json:
             made = summarise_variables(data, request)[1]
-            found = {name: _rows(each, each["n_ok"].dims) for name, each in made.items()}
+            found = {name: _make_rows(each, each["n_ok"].dims) for name, each in made.items()}
             display.print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
             print_text(summary_table(data, request))
     display.print_warning(accuracy_warnings(data))
 
 
-def _rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
+def _make_rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
     """Return a row for each point of `dims`: coordinates, then variables, which are lists along other dimensions."""
     import numpy as np
 
@@ -189,7 +189,7 @@ def compare(
     if as_json:
         attributes = {key: found.attrs[key] for key in ("unit", "scale")}
         listed = {"axis": dim, "values": found[dim].values, "variable": name, **attributes}
-        display.print_json({"result": str(file), **listed, "setups": _rows(found, found["leader"].dims)})
+        display.print_json({"result": str(file), **listed, "setups": _make_rows(found, found["leader"].dims)})
     else:
         print_text(comparison_lines(found))
     display.print_warning(accuracy_warnings(data))

@@ -52,7 +52,7 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     canvas.scale_values(runs.values, runs.is_error)
     canvas.add_series_legend(runs, markers=False)
-    canvas.add_footnote(runs.footnote(runs.list_incomplete(groups.MAX_LISTED), _explain_band(runs)))
+    canvas.add_footnote(runs.make_footnote(runs.list_incomplete(groups.MAX_LISTED), _explain_band(runs)))
     last = replace(runs, values=runs.values[..., -1]).medians
     what = f"At the end of {groups.make_title(data[dim])}, {'medians' if runs.over else 'values'} of"
     marks = "Line: median.  Band: minimum to maximum, or 5 % to 95 % quantiles if there are many runs."
@@ -165,7 +165,7 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         least = float(np.nanmin(relative))
         alt = f"Curves that fall from 1 over {relative.shape[-1]} singular values, to {least:.1g} at the least."
     canvas.add_series_legend(runs, *lines, markers=False)
-    canvas.add_footnote(runs.footnote(_explain_band(runs)))
+    canvas.add_footnote(runs.make_footnote(_explain_band(runs)))
     marks = "Decay of the singular values of the trial matrix.  Values below a threshold are cut."
     return canvas.finish(variable, marks, alt, runs.describe_subject())
 
@@ -189,7 +189,7 @@ def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotte
     canvas.add_footnote(where)
     alt = f"The numerical solution at {where}."
     if error is not None:
-        alt = f"Exact and numerical solution at {where}; they differ by at most {_largest(error):.2g}."
+        alt = f"Exact and numerical solution at {where}; they differ by at most {_find_largest_magnitude(error):.2g}."
     return canvas.finish(f"{variable} of one run", "", alt)
 
 
@@ -236,7 +236,7 @@ def _draw_curves(
     drawn = canvas.axes
     if exact is not None and error is not None:
         drawn[0].plot(x, exact.values, color=style.STYLES[0][0], linewidth=2.2, alpha=0.35, label="exact")
-        shown = np.where(error > _ROUNDING * (_largest(numerical.values) or 1.0), error, np.nan)
+        shown = np.where(error > _ROUNDING * (_find_largest_magnitude(numerical.values) or 1.0), error, np.nan)
         drawn[1].plot(x, shown, color=style.STYLES[1][0], linewidth=1.0)
         drawn[1].set_ylabel("absolute error")
         style.scale_axis(drawn[1], "y", shown)
@@ -262,14 +262,14 @@ def _draw_panels(
         fields = {"exact": exact.values, "numerical": numerical.values, "absolute error": error}
     size = (style.COLUMN_WIDTH, 2.9) if len(fields) == 1 else (style.TEXT_WIDTH, 2.4)
     canvas = make_canvas(1, len(fields), size, request, sharex=True, sharey=True)
-    limit = max(_largest(each) for each in (numerical.values, fields.get("exact", np.zeros(1)))) or 1.0
+    limit = max(_find_largest_magnitude(each) for each in (numerical.values, fields.get("exact", np.zeros(1)))) or 1.0
     ends = [(float(numerical[dim].min()), float(numerical[dim].max())) for dim in (across, up)]
     for axes, (title, values) in zip(canvas.axes, fields.items(), strict=True):
         field = numerical.copy(data=values).transpose(up, across)
         field = field[tuple(slice(None, None, math.ceil(length / MAX_CELLS)) for length in field.shape)]
         colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}  # symmetric: zero is white
         if title == "absolute error":
-            colours = {"cmap": "viridis", "vmin": 0.0, "vmax": _largest(values) or 1.0}
+            colours = {"cmap": "viridis", "vmin": 0.0, "vmax": _find_largest_magnitude(values) or 1.0}
         mesh = axes.pcolormesh(
             field[across].values, field[up].values, field.values, shading="nearest", rasterized=True, **colours
         )
@@ -292,6 +292,6 @@ def _draw_panels(
     return canvas
 
 
-def _largest(field: Array) -> float:
+def _find_largest_magnitude(field: Array) -> float:
     """Return the largest finite magnitude, or zero."""
     return float(np.max(np.abs(field), where=np.isfinite(field), initial=0.0))

@@ -51,7 +51,7 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     beyond the last.  Raises InputError for axes or variables that do not exist.
     """
     runs = groups.group_runs(data, variable, request, max_x=MAX_GROUPS)
-    limits, many = runs.median_intervals(), runs.largest > MAX_POINTS_OF_GROUP
+    limits, many = runs.compute_median_intervals(), runs.largest > MAX_POINTS_OF_GROUP
     canvas = make_panels(len(runs.col.values), request)
     canvas.label_panels(runs, runs.x.label)
     _, series, places = runs.medians.shape
@@ -63,7 +63,9 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
         for one, place in np.ndindex(series, places):
             centre = place + (one - (series - 1) / 2.0) * width
             ends = limits[panel, one, place]
-            _draw_group(axes, centre, width, runs.sample(panel, one, place), style.choose_series_style(one), many=many)
+            _draw_group(
+                axes, centre, width, runs.get_sample(panel, one, place), style.choose_series_style(one), many=many
+            )
             if np.isfinite(ends).all():
                 axes.plot([centre - 0.34 * width] * 2, ends, color="black", linewidth=1.0, zorder=3.4, gid="interval")
         axes.set_xticks(range(places), labels=labels, rotation=90 if crowded and max(map(len, labels)) > 1 else 0)
@@ -75,7 +77,7 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     median = "bar: median" + ("; black line: its 95 % interval" if np.isfinite(limits).any() else "")
     boxes = f"boxes: quartiles, eighths, sixteenths, ... {over}; {median}; points: runs beyond"
     note = boxes if many else f"points: runs {over}; {median}"
-    canvas.add_footnote(runs.footnote(runs.list_incomplete(groups.MAX_LISTED), note if runs.largest > 1 else ""))
+    canvas.add_footnote(runs.make_footnote(runs.list_incomplete(groups.MAX_LISTED), note if runs.largest > 1 else ""))
     marks = "Point: one run.  Bar: median of the group."
     return canvas.finish(f"{variable} of every run", marks, runs.describe_extremes(), runs.describe_subject())
 
@@ -133,7 +135,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     runs = _group_along(data, variable, request)
     canvas = make_panels(len(runs.col.values), request)
     numbers = np.zeros(runs.planned.shape[:3]) if runs.numbers is None else runs.numbers
-    medians, limits, known = runs.medians, runs.median_intervals(), numbers[np.isfinite(numbers)]
+    medians, limits, known = runs.medians, runs.compute_median_intervals(), numbers[np.isfinite(numbers)]
     canvas.scale_values(runs.values, runs.is_error)
     canvas.label_panels(runs, runs.x.label)
     for panel, axes in enumerate(canvas.axes):
@@ -164,7 +166,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
         over = f"over {', '.join(runs.over)}"
         points = f"points: runs {over}" if runs.largest <= MAX_POINTS_OF_GROUP else f"band: 5 to 95 % {over}"
         notes.append(f"line: median; {'bars: its 95 % interval; ' if np.isfinite(limits).any() else ''}{points}")
-    canvas.add_footnote(runs.footnote(*notes))
+    canvas.add_footnote(runs.make_footnote(*notes))
     title, marks = f"{variable} against {runs.x.name}", "Line: median.  Points: runs."
     return canvas.finish(title, marks, runs.describe_extremes(), runs.describe_subject())
 
@@ -184,7 +186,7 @@ def _draw_series(
     axes: Axes, runs: groups.GroupedRuns, where: tuple[int, int], x: Array, beside: Array, medians: Array, limits: Array
 ) -> None:
     """Draw the runs of a series, as points or as a band, the line through its medians, and their intervals."""
-    mark, samples = style.choose_series_style(where[1]), [runs.sample(*where, place) for place in range(len(x))]
+    mark, samples = style.choose_series_style(where[1]), [runs.get_sample(*where, place) for place in range(len(x))]
     there = np.array([len(sample) > 0 for sample in samples]) & np.isfinite(x)
     order = np.flatnonzero(there)[np.argsort(x[there], kind="stable")]
     if runs.largest > MAX_POINTS_OF_GROUP and len(order):
@@ -258,7 +260,7 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plott
         style.scale_axis(axes, "x", other.values[both], style.find_min_log_ratio(other.is_error))
     canvas.scale_values(runs.values[both], runs.is_error)
     canvas.add_series_legend(runs, lines=False)
-    canvas.add_footnote(runs.footnote(f"{n_omitted:,} of them are not drawn, evenly chosen" if n_omitted else ""))
+    canvas.add_footnote(runs.make_footnote(f"{n_omitted:,} of them are not drawn, evenly chosen" if n_omitted else ""))
     alt = "No run has a value."
     if both.any():
         ends = [(each.title, each.values[both]) for each in (other, runs)]
@@ -311,7 +313,7 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
     for axes in canvas.axes[:: canvas.columns]:
         axes.set_ylabel(wrap_label(runs.label, 32 if alone else 24))
     left = f"{len(chosen)} of {len(names)} parameters" if 1 < len(chosen) < len(names) else ""
-    canvas.add_footnote(runs.footnote("line: local linear fit", left))
+    canvas.add_footnote(runs.make_footnote("line: local linear fit", left))
     span = f"from {y[there].min():.3g} to {y[there].max():.3g}" if there.any() else "none"
     alt = f"{runs.title} against {', '.join(names)}: {span}. {runs.describe_counts()}."
     return canvas.finish(f"{variable} against the sampled parameters", "Point: one run.", alt)
@@ -387,7 +389,7 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         if not is_log:  # close numbers have long labels
             bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=3 if count == 1 else 6))
     empty = (runs.planned.any(axis=-1) & ~runs.present.any(axis=-1)).any()
-    canvas.add_footnote(runs.footnote("hatched: no run has a value" if empty else ""))
+    canvas.add_footnote(runs.make_footnote("hatched: no run has a value" if empty else ""))
     title = f"{variable} over {runs.x.name} and {runs.hue.name}"
     return canvas.finish(title, "Colour: median of the cell.", runs.describe_extremes(), runs.describe_subject())
 

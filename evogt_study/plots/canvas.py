@@ -9,12 +9,10 @@ from typing import Any, cast
 
 import matplotlib
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.path import Path
 
 from evogt_study.errors import InputError, shorten
 from evogt_study.plots import groups, style
@@ -158,8 +156,9 @@ class Canvas:
         """
         for gid, most in _MAX_POINTS.items():
             artists = [each for axes in self.axes for each in axes.get_children() if each.get_gid() == gid]
-            paths = [path for each in artists for path in _paths_of(each)]
-            if sum(len(np.asarray(path.vertices)) for path in paths) > most:
+            lines = [each.get_path() for each in artists if isinstance(each, Line2D)]
+            paths = [path for each in artists if isinstance(each, Collection) for path in each.get_paths()]
+            if sum(len(np.asarray(path.vertices)) for path in (*lines, *paths)) > most:
                 for each in artists:
                     each.set_rasterized(True)
         if self.is_own:
@@ -246,8 +245,3 @@ def join_sentences(*texts: str) -> str:
 def wrap_label(label: str, width: int) -> str:
     """Return a label on lines of at most `width` characters."""
     return "\n".join(textwrap.wrap(label, width))
-
-
-def _paths_of(artist: Artist) -> Sequence[Path]:
-    """Return the paths that an artist is drawn through."""
-    return artist.get_paths() if isinstance(artist, Collection) else [cast(Line2D, artist).get_path()]

@@ -76,7 +76,7 @@ def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -
     look = request.title, request.xlabel, request.ylabel, request.size, request.xscale, request.yscale
     if request.ax is not None and look != ("", None, None, None, None, None):
         raise InputError("`ax` must be left out if a title, labels or a size are given: your axes have their own")
-    variable = request.variable or _default_variable(data, kind)
+    variable = request.variable or _choose_default_variable(data, kind)
     with matplotlib.rc_context(style.make_settings()):
         plot = KINDS[kind].draw(data, variable, request)
     counts, _, rest = plot.footnote.partition("; ")
@@ -117,7 +117,7 @@ def has_no_error(data: xr.Dataset) -> bool:
     return "initial_error" in data and "error" not in data
 
 
-def _default_variable(data: xr.Dataset, kind: str) -> str:
+def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     """Return the default variable of a kind.  Raises InputError if there is none with values."""
     if kind in ("fields", "spectrum"):
         return array_plots.FIELD if kind == "fields" else array_plots.SINGULAR_VALUES
@@ -145,7 +145,7 @@ def _default_variable(data: xr.Dataset, kind: str) -> str:
 # Tests of a variable that a kind fits
 
 
-def _numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) -> list[str]:
+def _list_numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) -> list[str]:
     """Return axes of several numbers that are neither fixed nor part of the sample; candidates only of numbers."""
     over = request.over if request.over is not None else groups.find_default_sample(data)
     followers = [name for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
@@ -161,7 +161,7 @@ def _has_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     """Test for several runs in a group, or for no axis of numbers, over which a dependence shows single runs."""
     over = request.over if request.over is not None else groups.find_default_sample(data)
     sizes = [data.sizes[name] for name in over if name in data[variable].dims and name not in request.at]
-    return int(np.prod(sizes)) > 1 or not _numeric_axes(data, variable, request)
+    return int(np.prod(sizes)) > 1 or not _list_numeric_axes(data, variable, request)
 
 
 def _has_rank(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
@@ -194,8 +194,8 @@ def _is_field(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
 
 KINDS: Mapping[str, PlotKind] = {
     "distribution": PlotKind(draw_distribution, _has_distribution),
-    "dependence": PlotKind(draw_dependence, lambda *given: len(_numeric_axes(*given)) > 0),
-    "heat_map": PlotKind(draw_heat_map, lambda *given: len(_numeric_axes(*given)) > 1),
+    "dependence": PlotKind(draw_dependence, lambda *given: len(_list_numeric_axes(*given)) > 0),
+    "heat_map": PlotKind(draw_heat_map, lambda *given: len(_list_numeric_axes(*given)) > 1),
     "trend": PlotKind(
         draw_trend,
         lambda data, variable, request: bool(({*sampled_dimensions(data)} & {*data[variable].dims}) - {*request.at}),

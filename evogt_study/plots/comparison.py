@@ -148,7 +148,7 @@ def compare_axis(data: xr.Dataset, variable: str, request: PlotRequest) -> xr.Da
     groups.get_numeric_array(data, variable)
     here, axis, over = _choose_comparison(data, variable, request)
     if axis is None:
-        least = _min_units(data[variable])
+        least = _find_min_units(data[variable])
         raise InputError(f"`--hue` must be an axis of several values, and --over have {least} points, to compare them")
     return compare(here[variable], axis, over, planned=keys_of_finished_runs(here))
 
@@ -167,7 +167,7 @@ def _list_setups(found: xr.Dataset) -> list[list[str]]:
     ]
 
 
-def _min_units(values: xr.DataArray) -> int:
+def _find_min_units(values: xr.DataArray) -> int:
     """Return the fewest units of a test of the declared estimand."""
     return MIN_UNITS.get(direction_and_estimand(values)[1], MIN_SIGN_UNITS)
 
@@ -180,7 +180,7 @@ def _choose_comparison(
     axes, over = groups.find_axes(here, variable), tuple(request.over or (DRAWN,))
     named = [request.hue] if request.hue in axes else [name for name in axes if data[name].dtype.kind in "OU"]
     found = next((name for name in named if name and here.sizes[name] > 1 and name not in over), None)
-    few = not set(over) <= set(axes) or math.prod(here.sizes[name] for name in over) < _min_units(here[variable])
+    few = not set(over) <= set(axes) or math.prod(here.sizes[name] for name in over) < _find_min_units(here[variable])
     return here, None if few else found, over
 
 
@@ -190,4 +190,4 @@ def has_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> boo
     if axis is None:
         return False
     present = (abs(here[variable]) < np.inf).sum(over)
-    return bool(((present >= _min_units(here[variable])).sum(axis) > 1).any())
+    return bool(((present >= _find_min_units(here[variable])).sum(axis) > 1).any())

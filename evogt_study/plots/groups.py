@@ -138,7 +138,7 @@ class GroupedRuns:
         """Runs with a value in the largest group, which decides how all are drawn: one figure has one reading."""
         return int(self.present.sum(axis=-1).max(initial=0))
 
-    def sample(self, *position: int) -> Array:
+    def get_sample(self, *position: int) -> Array:
         """Return the finite values of one group, in increasing order."""
         values = self.values[position].ravel()
         return np.sort(values[np.isfinite(values)])
@@ -149,7 +149,7 @@ class GroupedRuns:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # NumPy warns of a group without values
             return np.asarray(np.nanmedian(self.values.reshape(*self.planned.shape[:3], -1), axis=-1))
 
-    def median_intervals(self) -> Array:
+    def compute_median_intervals(self) -> Array:
         """Return the 95 % interval of the median of each group, (P, S, X, 2), with seeds of the sample as units.
 
         NaN below six units; infinite where the sample does not bound it.
@@ -219,7 +219,7 @@ class GroupedRuns:
         counts = "; ".join(filter(None, [self.describe_counts(), self.list_incomplete()]))
         return f"{what} {self.title}: {span}. {counts}."
 
-    def footnote(self, *more: str) -> str:
+    def make_footnote(self, *more: str) -> str:
         """Return the note below a figure."""
         return "; ".join([self.describe_counts(), *filter(None, more), *self.notes])
 
@@ -283,7 +283,7 @@ def group_runs(
         make_title(here[variable]), make_label(here[variable]), is_error(here[variable]), values, status, runs,
         axis.get("col", AxisRole()), axis.get("hue", AxisRole()), axis.get("x", AxisRole()),
         tuple(several), tuple(several.values()),
-        _numbers_along(here, follower or found.get("x"), order), tuple(notes),
+        _get_numbers_along(here, follower or found.get("x"), order), tuple(notes),
     )  # fmt: skip
 
 
@@ -294,7 +294,7 @@ def _assign_axes(
     given = {role: name for role in wanted if (name := getattr(request, role)) is not None}
     follower = given["x"] if "x" in given and given["x"] not in axes else None
     if follower is not None:
-        given["x"] = _axis_behind(data, axes, request)
+        given["x"] = _find_followed_axis(data, axes, request)
     over = request.over
     if over is None:
         over = tuple(name for name in find_default_sample(data) if name in axes and name not in given.values())
@@ -334,15 +334,15 @@ def _check_axes(named: Sequence[tuple[str, str | None]], axes: Sequence[str]) ->
             raise name_error(f"--{option}", name, axes)
 
 
-def _axis_behind(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> str:
+def _find_followed_axis(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> str:
     """Return the axis that the parameter along x follows.  Raises InputError."""
-    followers = _followers(data, axes, request)
+    followers = _find_followers(data, axes, request)
     if request.x not in followers:
         raise name_error("--x", str(request.x), [*axes, *followers])
     return followers[request.x]
 
 
-def _followers(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> dict[str, str]:
+def _find_followers(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> dict[str, str]:
     """Return numeric parameters by the one axis that they follow, besides series, panels and axes of strings."""
     others = {request.hue, request.col, *(name for name in axes if not is_numeric(data, name))}
     return {
@@ -360,7 +360,7 @@ def _to_groups(variable: xr.Variable, order: Mapping[str, int], sample: Mapping[
     return np.reshape(values, (*order.values(), math.prod(sample.values()), *own.values()))
 
 
-def _numbers_along(data: xr.Dataset, name: str | None, order: Mapping[str, int]) -> Array | None:
+def _get_numbers_along(data: xr.Dataset, name: str | None, order: Mapping[str, int]) -> Array | None:
     """Return the numbers along x, (P, S, X), or None for strings."""
     if name is None or not is_numeric(data, name):
         return None
@@ -392,7 +392,7 @@ def is_numeric(data: xr.Dataset, name: str) -> bool:
 def is_measured(data: xr.Dataset, request: PlotRequest) -> bool:
     """Test for an x that is one number of each run, and follows no single axis."""
     axes = [] if "run_status" not in data else list(map(str, data["run_status"].dims))
-    known = (None, *axes, *_followers(data, axes, request))
+    known = (None, *axes, *_find_followers(data, axes, request))
     return request.x not in known and _has_each_run(data, str(request.x))
 
 
@@ -419,7 +419,7 @@ def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
         and request.x not in axes
         and not (is_measured(data, request) or along_sample(data, request.x))
     ):
-        _axis_behind(data, axes, request)
+        _find_followed_axis(data, axes, request)
     _check_axes([("hue", request.hue), ("col", request.col), *(("over", name) for name in request.over or ())], axes)
 
 
@@ -446,7 +446,7 @@ def is_error(array: xr.DataArray) -> bool:
 def make_title(array: xr.DataArray) -> str:
     """Return the long name of an array with its units.  Its name without a long name, or if that is a Greek letter."""
     long_name = str(array.attrs.get("long_name", array.name))
-    return _with_units(str(array.name) if _GREEK.fullmatch(long_name) else long_name, array)
+    return _add_units(str(array.name) if _GREEK.fullmatch(long_name) else long_name, array)
 
 
 def make_label(array: xr.DataArray) -> str:
@@ -454,13 +454,13 @@ def make_label(array: xr.DataArray) -> str:
     label = array.attrs.get(LABEL)
     if isinstance(label, str) and 0 < len(label) <= MAX_LABEL:
         try:
-            return _with_units(parse_label(LABEL, label), array)
+            return _add_units(parse_label(LABEL, label), array)
         except InputError:
             pass
     return to_drawable(make_title(array), MAX_TITLE)
 
 
-def _with_units(text: str, array: xr.DataArray) -> str:
+def _add_units(text: str, array: xr.DataArray) -> str:
     units = str(array.attrs.get("units", ""))
     return text if units in ("", "1") or array.dtype.kind in "OUSb" else f"{text} ({to_drawable(units)})"
 

@@ -166,11 +166,11 @@ def parse_label(option: str, text: str) -> str:
 
 
 def _replace_unknown(text: str) -> str:
-    return "".join(c if ord(c) in _characters() else "?" for c in escape_text(text))
+    return "".join(c if ord(c) in _read_font_characters() else "?" for c in escape_text(text))
 
 
 @cache
-def _characters() -> frozenset[int]:
+def _read_font_characters() -> frozenset[int]:
     """Return the characters of the font of labels."""
     return frozenset(FT2Font(findfont(FontProperties())).get_charmap())
 

@@ -57,7 +57,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     made = collect_deposit([Path(path) for path in results], title)
     try:
         with TemporaryDirectory() if exists else write_atomically(folder, tidy=True, folder=True) as place:
-            _write(made, Path(place))
+            _write_deposit(made, Path(place))
             tags = (Path(place) / TAG_MANIFEST).read_bytes()
             if exists and (read_bytes(folder / TAG_MANIFEST) != tags or any(check_bag(folder))):
                 raise conflict
@@ -66,7 +66,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     return made
 
 
-def _write(made: Deposit, folder: Path) -> None:
+def _write_deposit(made: Deposit, folder: Path) -> None:
     """Write all files of the deposit, their metadata, and last the manifests, which hold all checksums."""
     import bagit  # extra `publish`
 

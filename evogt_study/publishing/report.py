@@ -218,7 +218,7 @@ def _summarise(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> 
     planned = xr.DataArray(runs[shown], dims=array.dims)
     # without a warning: the page has n beside each number, and the missing runs above the tables
     header, body = make_table(summary(array, over, planned=planned, missing="drop")).flatten(NumberFormat())
-    rows = [[*_axis_values(values, dims, int(row[0])), *row[1:]] for row in body]  # which begin with the group
+    rows = [[*_label_point(values, dims, int(row[0])), *row[1:]] for row in body]  # which begin with the group
     left_out = len(groups) - len(shown)
     return ReportTable(f"{make_title(values)}, over {over}", [*dims, *header[1:]], rows, len(dims), left_out)
 
@@ -245,7 +245,7 @@ def list_setup_progress(data: xr.Dataset) -> list[ReportTable]:
     return [ReportTable("Progress by setup, the slowest first", header, body, len(dims), left_out)]
 
 
-def _axis_values(data: xr.DataArray | xr.Dataset, dims: Sequence[str], number: int) -> list[str]:
+def _label_point(data: xr.DataArray | xr.Dataset, dims: Sequence[str], number: int) -> list[str]:
     """Return the axis values of a point of the product, by its number."""
     places = np.unravel_index(number, tuple(data.sizes[dim] for dim in dims)) if dims else ()
     return [text_label(canonical(data[dim].values[i])) for dim, i in zip(dims, places, strict=True)]
@@ -298,7 +298,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
             points.setdefault(dims[0], []).append(coord)
             continue
         values = coord.values.ravel()[:MAX_ROWS]
-        body = [[*_axis_values(coord, dims, i), cut(_to_text(value), MAX_VALUE)] for i, value in enumerate(values)]
+        body = [[*_label_point(coord, dims, i), cut(_to_text(value), MAX_VALUE)] for i, value in enumerate(values)]
         title = f"{make_title(coord)}, which follows {' and '.join(dims)}"
         found.append(ReportTable(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MAX_ROWS)))
     for dim, along in reversed(points.items()):

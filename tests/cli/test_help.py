@@ -14,7 +14,7 @@ def test_help_texts(evogt, monkeypatch):
     """After a wanted change, EVOGT_WRITE=1 writes the file again."""
     monkeypatch.setenv("COLUMNS", "80")
     shown = "\n".join(
-        f"$ evogt {name} --help\n{evogt(name, '--help')[1]}" for name in (*COMMANDS, *REGISTERED.installed())
+        f"$ evogt {name} --help\n{evogt(name, '--help')[1]}" for name in (*COMMANDS, *REGISTERED.list_installed())
     )
     if "EVOGT_WRITE" in os.environ:
         GOLDEN.write_text(shown)

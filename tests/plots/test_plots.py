@@ -184,7 +184,9 @@ def test_drawn_intervals_equal_the_intervals_of_the_statistics(published):
     for found in (drawn, ends):
         np.testing.assert_allclose(np.sort(found, axis=0), np.sort(expected, axis=0))
     assert not lines_of(draw(small_result(), "distribution").figure, "interval")  # of three seeds there is none
-    pooled = group_runs(published, "error", PlotRequest(over=("epsilon", "seed")), wanted=("hue",)).median_intervals()
+    pooled = group_runs(
+        published, "error", PlotRequest(over=("epsilon", "seed")), wanted=("hue",)
+    ).compute_median_intervals()
     seeds = evs.summary(published["error"], ["epsilon", "seed"], statistics=["median_ci"])["median_ci"]
     np.testing.assert_allclose(pooled[0, :, 0], seeds.values)
 

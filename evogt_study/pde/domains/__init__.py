@@ -34,7 +34,7 @@ def domain_content(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
     Raises ParameterError for a type that is not registered.
     """
     # other packages last, which are searched and imported
-    kind = _find_name(DOMAINS, domain) or _find_name(DOMAINS.installed(), domain)
+    kind = _find_name(DOMAINS, domain) or _find_name(DOMAINS.list_installed(), domain)
     if kind is None:
         remedy = "add an entry point of the group evogt_study.domains"
         raise ParameterError("domain", "of a registered type", domain, remedy=remedy)
