@@ -91,29 +91,6 @@ def test_a_declared_geometric_mean_has_shares_of_logarithms():
         evs.variance_shares(make_array(draw_values()) - 9.0, log=True)
 
 
-def test_designs_that_do_not_suit_are_refused_by_name():
-    keys = np.full((2, 3, 4), "k", dtype=object)
-    keys[1, 2] = ""
-    y = make_array(draw_values((2, 3, 4))).assign_coords(run_key=(("a", "b", "seed"), keys), a=["x", "y"], b=[1, 2, 3])
-    with pytest.raises(InputError, match="1 of 6 setups are not planned, the first at a = y, b = 3"):
-        evs.variance_shares(y)
-    sample = xr.DataArray(
-        np.ones((4, 5)), {"x1": ("point", [1, 2, 3, 4]), "x2": ("point", [4, 3, 2, 1])}, ("point", "seed")
-    )
-    with pytest.raises(InputError, match="`point` is a sample of x1, x2, and no crossed axis. Use evs.sensitivity"):
-        evs.variance_shares(sample)
-    part = make_array(draw_values((2, 3, 4)))
-    with pytest.raises(InputError, match="seeds are common along a only"):
-        evs.variance_shares(part, design=Design.of(part, common="a"))
-    few = draw_values((2, 3, 4))
-    few[1, 2, 1:] = np.nan
-    with pytest.raises(InputError, match="must have 2 seeds with a value at each point, got fewer at 1 points"):
-        evs.variance_shares(make_array(few))
-    few[1, 2] = np.nan
-    with pytest.raises(InputError, match="must have a value at each point of the grid"):
-        evs.variance_shares(make_array(few))
-
-
 def test_a_failed_run_costs_one_run():
     y = draw_values((3, 4, 30))
     lost = np.where(np.random.default_rng(2).random(y.shape) < 0.1, np.nan, y)

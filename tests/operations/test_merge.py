@@ -193,15 +193,6 @@ def test_no_file_whose_study_includes_all_runs(part, tmp_path):
     refused(r"no file has a study that includes all runs: they differ in \[constants\]", [a, b], tmp_path / "c.nc")
 
 
-def test_a_study_that_does_not_ask_for_everything(part, tmp_path):
-    study, a = part("a", [0, 1])
-    _, b = part("b", [2])
-    message = refused(
-        "b.nc holds 2 runs of the main that .*own.toml does not ask for", [a, b], tmp_path / "c.nc", study=study
-    )
-    assert "e.g. family=a, seed=2" in message
-
-
 def flip_bit(data):
     data["trace"].values[0, 1, 1] = np.nextafter(0.1, 1)
 
@@ -255,25 +246,3 @@ def test_a_pilot_that_no_file_has(own_study, result_of, tmp_path):
     a = result_of(study, tmp_path / "a.nc")
     more = own_study(PARABOLA, PILOTED.replace("[2, 5]", "[2, 5, 7]"))
     refused("no file has a pilot's choice of `gamma` for target=7", [a, a], tmp_path / "c.nc", study=more)
-
-
-def test_places(part, tmp_path):
-    _, a = part("a", [0])
-    _, b = part("b", [0])
-    refused("two results or more, got 1", [a], tmp_path / "c.nc")
-    refused("got .*b.nc, one of the files to merge", [a, b], b)
-    (tmp_path / "link.nc").symlink_to(a)
-    refused("one of the files to merge", [a, b], tmp_path / "link.nc")
-    (tmp_path / "other.nc").write_text("mine")
-    refused("got .*other.nc, a file that exists", [a, b], tmp_path / "other.nc")
-    refused("cannot read .*gone.nc", [a, tmp_path / "gone.nc"], tmp_path / "c.nc")
-    with pytest.raises(ResultError, match="cannot write"):
-        merge([a, b], tmp_path / "other.nc" / "c.nc")
-
-
-def test_results_of_different_studies(part, own_study, result_of, tmp_path):
-    _, a = part("a", [0])
-    other = own_study(OWN, '[axes]\nfamily = ["a"]\nseed = [0]\n', name="other")
-    b = result_of(other, tmp_path / "b.nc")
-    refused("b.nc is the result of the study 'other', not of 'own' as .*a.nc", [a, b], tmp_path / "c.nc")
-    refused("a.nc is the result of the study 'own', not of 'other' as .*toml", [a, b], tmp_path / "c.nc", study=other)

@@ -16,7 +16,6 @@ from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.study import Study
-from evogt_study.workers import clusters as cluster_module
 from evogt_study.workers.options import RunOptions
 
 BASELINE = """
@@ -141,22 +140,6 @@ def test_a_pilot_that_cannot_choose_stops_all_and_loses_nothing(own_study, clien
     assert (events["done"].reused, events["done"].done) == (2, 0)
     np.testing.assert_array_equal(read_study(out / "long.nc").error, np.arange(160))
     assert not shard_folder(out / "long.nc").exists()
-
-
-# --- folders ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("place", ["file", "file/deep", "x" * 300])
-def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(studies, tmp_path, monkeypatch, place):
-    def none(**_):
-        raise AssertionError("a cluster was started")
-
-    monkeypatch.setattr(cluster_module, "LocalCluster", none)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ResultError, match="cannot write .*. Choose another output file") as caught:
-        list(run_all(studies, tmp_path / place))
-    assert len(str(caught.value).splitlines()) == 1
-    assert sorted(os.listdir(tmp_path)) == ["file", "method.py", "piloted.toml", "sleepy.toml"]
 
 
 # --- nothing is left behind -------------------------------------------------------------------------------------------

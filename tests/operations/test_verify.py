@@ -188,21 +188,6 @@ def test_a_library_that_takes_its_process_with_it(tmp_path):
         assert messages.result(60).broken == ["the file is damaged: reading it crashed (SIGKILL)"]
 
 
-def test_a_truncated_file_and_one_that_is_none(result, tmp_path):
-    result.write_bytes(result.read_bytes()[:-3000])
-    assert "the file is damaged: it cannot be opened" in findings(result)[0]
-    for name, content in (("text.nc", b"a,b\n"), ("empty.nc", b"")):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(ResultError, match=f"cannot read .*{name}"):
-            verify(tmp_path / name)
-    with pytest.raises(ResultError, match="gone.nc"):
-        verify(tmp_path / "gone.nc")
-    with netCDF4.Dataset(tmp_path / "other.nc", "w") as file:
-        file.title = "another package's"
-    with pytest.raises(ResultError, match="other.nc is not a result"):
-        verify(tmp_path / "other.nc")
-
-
 # --- what is written, but wrong ---------------------------------------------------------------------------------------
 
 
