@@ -114,10 +114,7 @@ def test_a_study_gives_the_numbers_of_solve(name):
     for seed in (0, 1):
         norms = [each for each in record if each in NORMS]
         one = solve(problem, options, seed, norms=norms, times=3, field=5 if "field" in record else None)
-        scalars = {each for each, data in one.data_vars.items() if not data.dims} - {
-            "offline_seconds",
-            "online_seconds",
-        }
+        scalars = {each for each, data in one.data_vars.items() if not data.dims and not each.endswith("_seconds")}
         assert found.keys() >= scalars | set(record)
         for variable in scalars | set(record):
             values = one[variable].values
@@ -348,6 +345,9 @@ OTHER = {
             {"assessment": {"rule": "composite_midpoint", "points": 30}}, DOP853, DOP853 | {"coefficient_rtol": 1e-11},
             DOP853 | {"coefficient_atol": 1e-11}, DOP853 | {"coefficient_max_step": 0.1}, {"seed": 1}, {"tau": 1e-6},
             {"start": {"implicit_euler_half_steps": 2}}, {"start": {"implicit_euler_half_steps": 4}},
+            {"time_integrator": "adaptive_radau", "rtol": 1e-6, "atol": 1e-8},
+            *({"time_integrator": name} for name in ("trapezoidal", "implicit_euler", "gauss_2", "gauss_3", "sdirk_2")),
+            *({"time_integrator": name} for name in ("radau_iia_2", "radau_iia_3", "imex_bdf_2")),
         )
     ] + [
         {"constants": EIGEN, "problem": NOTHING_KNOWN}, {"problem": HEAT | {"lifting": "0"}},
@@ -404,6 +404,26 @@ def test_studies_that_follow_each_other_do_not_mix_their_stages(name):
         orders.append([computed(each, stages)[2]["error"].tolist() for each in order])
     assert orders[0] == orders[1][::-1]
     assert len({tuple(errors) for errors in orders[0]}) == len(FOLLOWING[name])
+
+
+def test_each_planned_stage_of_the_options_is_computed_once():
+    """A plan counts the work that runs share, also of references and assessments."""
+    calls, given = [], STABILISED | DIFFERENCES | DOP853 | {"assessment": 30}
+
+    class Recorded(BoundedStageCache):
+        def next_batch(self):
+            calls.append(dict(self.calls))
+            super().next_batch()
+
+    axes = {"k": [1, 2], "tau": [1e-12, 1e-6], "reference_dt": [0.125, 0.0625]}
+    study, planned = text(constants=given, axes=axes), {}
+    computed(study, Recorded())
+    plan = plan_study(Study.from_text(study))[-1]
+    for case in plan.cases():
+        for stage, key in plan.method.bind(case.values).stages.items():
+            planned.setdefault(stage, set()).add(key)
+    assert {stage: calls[0][stage] for stage in planned} == {stage: len(keys) for stage, keys in planned.items()}
+    assert {"assessment", "coefficient reference"} < planned.keys()
 
 
 # --- runs that blow up ------------------------------------------------------------------------------------------------
