@@ -1,4 +1,4 @@
-"""Studies of each method of the wing: numbers equal to those of its functions, keys, and runs that blow up.
+"""Studies of each method of the wing give the numbers of its functions; their keys, and runs that blow up.
 
 Mistakes in such studies are in `tests/study/refusals.toml`.
 """
