@@ -12,7 +12,7 @@ import pytest
 from helpers import eventually
 from jupyter_client.manager import start_new_kernel
 
-from evogt_study.results.shards import shard_files, shard_folder
+from evogt_study.results.finished import shard_files, shard_folder
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_extensions"))
 from executed_notebooks import KEPT, SECONDS, TUTORIALS, execute  # of the documentation

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import shorten
-from evogt_study.results.finished import read_unfinished
-from evogt_study.results.shards import ResultFile
+from evogt_study.results.finished import ResultFile, read_unfinished
 from evogt_study.schema.records import ATTRIBUTE, EXACT, VARIABLE, RunRecords, Stack
 from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import Packed

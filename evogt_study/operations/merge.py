@@ -21,12 +21,12 @@ from evogt_study.operations.compare import differences, read_runs, software_chan
 from evogt_study.operations.complete import summarize
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.decisions import find_planned_seeds
+from evogt_study.results.finished import check_file
 from evogt_study.results.netcdf import load_result, open_partial_result, open_written, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
 from evogt_study.results.run_metadata import select_metadata, with_status_names
-from evogt_study.results.shards import check_file
-from evogt_study.results.table import RunTable
+from evogt_study.results.table import NOT_OK, RunTable
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import FINAL, MAIN
@@ -140,8 +140,8 @@ def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Data
     for phase, plan in plans.items():
         having = [source for source in sources if phase in source.runs]
         tables[phase] = RunTable(plan)
-        # attempts on different machines add up
-        tables[phase].add_all([source.runs[phase] for source in having], attempts=np.add)
+        for source in having:  # attempts on different machines add up
+            tables[phase].add(source.runs[phase], replaced=NOT_OK, attempts=np.add)
         data = whole[phase] = dataset(tables[phase], joint)
         data.attrs = {**global_attributes(joint, phase), **data.attrs, **_provenance(having, phase)}
     return whole, tables

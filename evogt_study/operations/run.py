@@ -38,13 +38,19 @@ from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, ProgressEvent, notebook_display, with_progress_file
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.decisions import choose_parameters, fill_until_precise
-from evogt_study.results.finished import FinishedRuns, describe, with_recorded_code
+from evogt_study.results.finished import (
+    FinishedRuns,
+    describe,
+    shard_files,
+    shard_folder,
+    with_recorded_code,
+    write_shard,
+)
 from evogt_study.results.netcdf import open_written, write_result
 from evogt_study.results.provenance import read_versions
 from evogt_study.results.run_metadata import with_status_names
 from evogt_study.results.run_summary import RunSummary
-from evogt_study.results.shards import shard_files, shard_folder, write_shard
-from evogt_study.results.table import RunTable
+from evogt_study.results.table import FINISHED, RunTable
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
 from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_accuracy
 from evogt_study.storage.atomic import (
@@ -414,20 +420,21 @@ class StudyRun:
         """Return the table of a plan with the finished runs that are reused."""
         self.executor.begin()
         if not self.executor.is_shared:
-            return self.known.fill(RunTable(plan), wanted=self.keeps, usable=self.usable)
+            return self.known.fill(plan, wanted=self.kept, usable=self.usable)
 
         # with the variables that decide about later runs; if no run has them, with all
         def look(variables: Sequence[str] | None) -> RunTable:
             known = FinishedRuns(self.study, self.path, self.reuse_from, check=False)
-            return known.fill(RunTable(plan), variables, wanted=self.keeps, usable=self.usable)
+            return known.fill(plan, variables, wanted=self.kept, usable=self.usable)
 
         table = retry_if_replaced(self.path, lambda: look(phase.deciding_variables))
         is_known = not phase.deciding_variables or table.columns
         return table if is_known else retry_if_replaced(self.path, lambda: look(None))
 
-    def keeps(self, status: Status) -> bool:
-        """Return True if a run with this status is not tried again; a diverged run would diverge again."""
-        return status in FINAL if self.options.retry_failed else status != Status.not_run
+    @property
+    def kept(self) -> tuple[Status, ...]:
+        """The statuses of runs that are not tried again; a diverged run would diverge again."""
+        return FINAL if self.options.retry_failed else FINISHED
 
     def usable(self, records: RunRecords) -> RunRecords:
         """Select the runs to reuse: all runs, or only the runs of the installed software versions."""
@@ -450,13 +457,13 @@ class StudyRun:
                     self.check_names(computed, table.plan)
                 describe(self.path, self.study)  # the results can be stored
                 is_described = True
-            records = table.checked(computed)
+            records = table.check(computed)
             # on disk before it counts: a run that is reported as finished survives a crash
             write_shard(self.shards, records)
             if self.runs.exists():
                 is_ok = dict(zip(records.keys, records.status == Status.ok, strict=True))
                 remove_run_files(self.runs, is_ok, keeps=self.study.model.keep)
-            new = table.add(records)
+            new = table.add(records, is_checked=True)
             if self.stop.is_set():
                 raise SweepError("stopped because another study could not go on; finished runs are kept")
             failed = int(np.count_nonzero(table.status[new] != Status.ok))

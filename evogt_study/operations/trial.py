@@ -179,7 +179,7 @@ def repeat_run(here: ResultWithPlan, index: int, runs: Mapping[str, RunRecords])
     if case is None:
         raise InputError(f"no run is planned at {where} ({here.path}, {here.phase}). Choose another case.")
     now, raised = _compute(here.plan.spec, case)
-    run, known, key = here.run(index), runs.get(here.phase), here.key(index)
+    run, known, key = here.run(index), runs.get(here.phase), here.keys[index]
     has_run = known is not None and key in known.keys
     before = known.select_rows(np.array([known.keys.index(key)])) if known is not None and has_run else records_of(run)
     both_ok = Status(now.status[0]) == Status.ok and before.status.tolist() == [Status.ok]

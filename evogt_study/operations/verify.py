@@ -17,12 +17,12 @@ from evogt_study.errors import DamagedResultError, InputError, InPythonError, Pi
 from evogt_study.operations.compare import read_runs
 from evogt_study.operations.trial import StoredRun, Trial, repeat_run
 from evogt_study.results.dataset import dataset, global_attributes, records_of
-from evogt_study.results.decisions import choose
+from evogt_study.results.decisions import choose_parameters
 from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import load_result, open_partial_result, open_phases
 from evogt_study.results.reopened import ResultWithPlan, any_phase, code_to_run, files_of, point, read_plans
 from evogt_study.results.run_metadata import select_metadata
-from evogt_study.results.table import RunTable, equal
+from evogt_study.results.table import RunTable, are_equal
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import MAIN, Status, status_codes
 from evogt_study.storage.arrays import slabs
@@ -182,9 +182,9 @@ def _check_choices(phases: Mapping[str, ResultWithPlan]) -> Iterator[str]:
         elif phase.choice is not None:
             earlier = phases[phase.name]
             table = RunTable(earlier.plan)
-            table.add_all([records_of(earlier.data)])  # filled as in `run`, so that the same candidate wins a tie
+            table.add(records_of(earlier.data))  # filled as in `run`, so that the same candidate wins a tie
             try:
-                chosen = choose(phase.choice, table)
+                (chosen,) = choose_parameters(phase, table)
             except PilotError as error:
                 yield str(error)
                 continue
@@ -212,7 +212,7 @@ def draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> l
     fitting = (
         (result, index)
         for result, index in (pool[number] for number in order)
-        if (case := result.plan.case(index)) is not None and case.key == result.key(index)
+        if (case := result.plan.case(index)) is not None and case.key == result.keys[index]
     )
     return list(itertools.islice(fitting, sample))
 
@@ -242,7 +242,7 @@ def check_contents(result: ResultWithPlan, runs: RunRecords | None) -> Iterator[
     Further attributes and variables are allowed.  runs: the runs by the index of the file, if it has one.
     """
     data, table = result.data, RunTable(result.plan)
-    table.add_all([runs or records_of(data)])
+    table.add(runs or records_of(data))
     wanted = dataset(table, result.study)
     wanted.attrs = {**global_attributes(result.study, result.phase), **wanted.attrs}
     for key, value in wanted.attrs.items():
@@ -269,7 +269,7 @@ def _compare_variables(name: str, data: xr.Dataset, wanted: xr.Dataset) -> Itera
         one, other = ours[slab].values, theirs[slab].values
         if one.dtype.kind in "OUS" or other.dtype.kind in "OUS":
             one, other = one.astype(str), other.astype(str)
-        if not (same := equal(one, other)).all():
+        if not (same := are_equal(one, other)).all():
             at = tuple(np.argwhere(~same)[0])
             places = (begin.start + i for begin, i in zip(slab, at, strict=True))
             place = ", ".join(f"{dim}={data[dim].values[i]}" for dim, i in zip(ours.dims, places, strict=True))

@@ -19,18 +19,9 @@ from evogt_study.results import run_metadata
 from evogt_study.results.decisions import precision_coordinates
 from evogt_study.results.netcdf import RunArray
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
-from evogt_study.results.table import Cells, RunColumn, RunTable, equal
+from evogt_study.results.table import Cells, RunColumn, RunTable, are_equal
 from evogt_study.schema import variables
-from evogt_study.schema.records import (
-    ATTRIBUTE,
-    COORDINATE,
-    EXACT,
-    NUMBERS,
-    VARIABLE,
-    RunRecords,
-    Stack,
-    classify_dtype,
-)
+from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, VARIABLE, RunRecords, Stack
 from evogt_study.schema.values import Value, labels, text_label
 from evogt_study.schema.variables import BOOKKEEPING, MAIN, OUTPUT, Status, status_codes
 from evogt_study.storage.arrays import Packed, pad_of
@@ -38,23 +29,21 @@ from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.plan import Order
 from evogt_study.study.study import Study
 
-DECLARATION = "study_code"
-"""Global attribute: the declarations of the user's code and its identity, as JSON."""
+DECLARATION = "study_code"  # global attribute: the declarations of the user's code and its identity, as JSON
 _TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": variables.TRUTH_MEANINGS}
 """Attributes (CF) of booleans, which are numbers in a file."""
 
 
 def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dataset:
     """Label the runs of a plan as in the result file.  key_bytes: keep run keys as bytes, which are smaller."""
-    space, meant = table.plan.space, study.method.variables
-    columns = table.columns
+    space, meant, columns = table.plan.space, study.method.variables, table.columns
     cells, unions, index_of, lengths = _align(columns)
     data: dict[str, Any] = {}
     coords: dict[str, Any] = axis_coordinates(space, study)
     for name, column in columns.items():
         dims = tuple(index_of.get(dim, dim) for dim in column.dims)
         # the attributes that the method declares today, or else the attributes of the runs
-        units = {"units": "1"} if classify_dtype(column.dtype) == NUMBERS else {}
+        units = {} if column.dtype.kind in "OMm" else {"units": "1"}
         least = {} if name in meant else {"long_name": name, **units}
         declared = meant[name].attributes if name in meant else {}
         attributes = {**least, **column.attributes, **declared, **study.model.attributes.get(name, {})}
@@ -64,30 +53,35 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
             data[name] = _of_runs(column, cells.get(name), space, dims, shape, attributes)
         elif name in unions:
             coords[name] = _to_variable(dims, unions[name], attributes)
-        elif (common := column.common()) is not None and common.shape == shape and name not in cells:
+        elif (common := column.common_value()) is not None and common.shape == shape and name not in cells:
             coords[name] = _to_variable(dims, common, attributes)
         elif column.dims and _differs_along_all_axes(column, space) and name not in cells:
             coords[name] = _of_runs(column, None, space, dims, shape, attributes)
         else:
-            coords[name] = _over_axes(cells.get(name) or column.loaded(shape), column, dims, space, attributes)
+            coords[name] = _over_axes(cells.get(name) or column.load(shape), column, dims, space, attributes)
     returned = [*data.values(), *(each for each in coords.values() if isinstance(each, xr.Variable))]
     for name, size in ((str(dim), size) for each in returned for dim, size in each.sizes.items()):
         attributes = meant[name].attributes if name in meant else {"long_name": f"index of {name}"}
         coords.setdefault(name, (name, np.arange(size), attributes))
-    for name, counts in _counts(columns, lengths, index_of).items():
+    counts: dict[str, npt.NDArray[np.int32]] = {}  # of the values of each run along each dimension in which runs differ
+    for column in (each for each in columns.values() if each.dims):
+        for dim, sizes in zip(column.dims, column.data.shapes.T, strict=True):
+            is_label = dim in columns and dim not in index_of and columns[dim].dims == (dim,)
+            if not is_label and (sizes[column.present] != lengths[dim]).any():
+                there = np.where(column.present, sizes, 0).astype(np.int32)
+                counts[dim] = np.maximum(there, counts.get(dim, there))
+    for name, each_run in counts.items():
         described = {"long_name": f"number of values along {index_of.get(name, name)}", "units": "1"}
-        coords.setdefault(f"{name}_count", (space.names, counts.reshape(space.shape), described))
+        coords.setdefault(f"{name}_count", (space.names, each_run.reshape(space.shape), described))
     attributes = _place_attributes(table, study, coords, data)
     for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
         coords |= {} if precision is None else precision_coordinates(precision, table)
-    data |= _bookkeeping(table)
-    attributes[run_metadata.RECORDED] = " ".join(
-        sorted(name for name, each in columns.items() if each.role == COORDINATE)
-    )
+    recorded = sorted(name for name, each in columns.items() if each.role == COORDINATE)
+    attributes[run_metadata.RECORDED] = " ".join(recorded)
     first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
-    order = [*first, *sorted(data.keys() - {*first, *BOOKKEEPING}), *(name for name in BOOKKEEPING if name in data)]
+    data = {name: data[name] for name in (*first, *sorted(data.keys() - {*first}))} | _bookkeeping(table)
     coords = {name: _to_variable(*each) if isinstance(each, tuple) else each for name, each in coords.items()}
-    made = xr.Dataset({name: data[name] for name in order}, coords, attributes)
+    made = xr.Dataset(data, coords, attributes)
     return made if key_bytes else with_text_keys(made)
 
 
@@ -109,12 +103,12 @@ def _align(
     cells, unions, index_of = dict[str, Cells](), dict[str, npt.NDArray[Any]](), dict[str, str]()
     used = {name for name, column in columns.items() for name in (name, *column.dims)}
     for name, column in columns.items():
-        if column.role == COORDINATE and column.dims == (name,) and column.common() is None:
+        if column.role == COORDINATE and column.dims == (name,) and column.common_value() is None:
             along = {key: each for key, each in columns.items() if name in each.dims}
             known = dict[int, npt.NDArray[Any]]()
             is_everywhere = not any((each.present & ~column.present).any() for each in along.values())
             if is_everywhere and column.dtype.kind in "OMiu":
-                values, missing = column.loaded()
+                values, missing = column.load()
                 known = {case: values[case][~missing[case]] for case in np.flatnonzero(column.present).tolist()}
             if not known or any(len(set(each.tolist())) < len(each) for each in known.values()):
                 index_of[name] = f"{name}_index"
@@ -123,8 +117,19 @@ def _align(
                 continue
             unions[name] = np.unique(np.concatenate(list(known.values())))
             for key, each in along.items():
-                if key != name:
-                    cells[key] = _reindex(cells.get(key) or each.loaded(), each.dims.index(name), known, unions[name])
+                if key == name:
+                    continue
+                # the values of each run at the positions of its labels
+                old, before = cells.get(key) or each.load(), (slice(None),) * each.dims.index(name)
+                shape = list(old.values.shape)
+                shape[len(before) + 1] = len(unions[name])
+                blank = np.full(shape, pad_of(old.values.dtype), old.values.dtype)
+                cells[key] = Cells(blank, np.ones(shape, dtype=bool))
+                for case, own in known.items():
+                    count = min(len(own), old.values.shape[len(before) + 1])
+                    at = (*before, np.searchsorted(unions[name], own[:count]))
+                    for new, part in zip(cells[key], old, strict=True):
+                        new[case][at] = part[case][(*before, slice(count))]
     lengths: dict[str, int] = {name: len(union) for name, union in unions.items()}
     for column in (each for each in columns.values() if each.dims):
         for dim, length in zip(column.dims, column.data.shape[1:], strict=True):
@@ -133,42 +138,13 @@ def _align(
     return cells, unions, index_of, lengths
 
 
-def _counts(
-    columns: Mapping[str, RunColumn], lengths: Mapping[str, int], index_of: Mapping[str, str]
-) -> dict[str, npt.NDArray[np.int32]]:
-    """Return the number of values of each run along each dimension in which runs differ, unless labels align them."""
-    found: dict[str, npt.NDArray[np.int32]] = {}
-    for column in (each for each in columns.values() if each.dims):
-        for dim, counts in zip(column.dims, column.data.shapes.T, strict=True):
-            is_label = dim in columns and dim not in index_of and columns[dim].dims == (dim,)
-            if not is_label and (counts[column.present] != lengths[dim]).any():
-                there = np.where(column.present, counts, 0).astype(np.int32)
-                found[dim] = np.maximum(there, found.get(dim, there))
-    return found
-
-
 def _differs_along_all_axes(column: RunColumn, space: CaseSpace) -> bool:
     """Return True if the arrays differ along each axis, by their checksums."""
     _, marks = np.unique(column.data.pieces["checksum"][:, 0], return_inverse=True)
     there, marks = column.present.reshape(space.shape), marks.reshape(space.shape)
-    for axis in range(there.ndim):
-        first = np.take_along_axis(marks, np.expand_dims(there.argmax(axis), axis), axis)
-        if ((marks == first) | ~there).all():
-            return False
-    return bool(there.any())
-
-
-def _reindex(cells: Cells, axis: int, labels: Mapping[int, npt.NDArray[Any]], union: npt.NDArray[Any]) -> Cells:
-    """Return the values of each run at the positions of its labels."""
-    shape = (*cells.values.shape[: axis + 1], len(union), *cells.values.shape[axis + 2 :])
-    made = Cells(np.full(shape, pad_of(cells.values.dtype), cells.values.dtype), np.ones(shape, dtype=bool))
-    before = (slice(None),) * axis
-    for case, own in labels.items():
-        count = min(len(own), cells.values.shape[axis + 1])
-        at = (*before, np.searchsorted(union, own[:count]))
-        for new, old in zip(made, cells, strict=True):
-            new[case][at] = old[case][(*before, slice(count))]
-    return made
+    places = (np.expand_dims(there.argmax(axis), axis) for axis in range(there.ndim))
+    first = (np.take_along_axis(marks, place, axis) for axis, place in enumerate(places))
+    return bool(there.any()) and not any(((marks == each) | ~there).all() for each in first)
 
 
 def _over_axes(
@@ -182,7 +158,7 @@ def _over_axes(
         pick = np.expand_dims(there.argmax(axis), axis)
         wide = pick.reshape(pick.shape + (1,) * (values.ndim - pick.ndim))
         one, lacks = np.take_along_axis(values, wide, axis), np.take_along_axis(missing, wide, axis)
-        same = (missing & lacks) | (equal(values, one) & (missing == lacks))
+        same = (missing & lacks) | (are_equal(values, one) & (missing == lacks))
         if bool((same.all(axis=tuple(range(there.ndim, values.ndim))) | ~there).all()):
             values, missing = one.squeeze(axis), lacks.squeeze(axis)
             there = np.asarray(there.any(axis))
@@ -191,19 +167,18 @@ def _over_axes(
 
 
 def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes of the returned Datasets, under free names.  One that differs between runs is added to
-    `coords`."""
+    """Return attributes of the returned Datasets, under free names.  Add one that differs between runs to `coords`."""
     attributes, places = dict[str, Any](), dict[str, str]()
     own = {*global_attributes(study, table.plan.phase), *run_metadata.OWN_ATTRIBUTES} if table.attributes else set()
     for name, column in sorted(table.attributes.items()):
-        common = column.common()
+        common = column.common_value()
         if common is not None and column.present[table.status == Status.ok].all():
             places[name] = variables.PREFIX + name if name in own else name
             attributes[places[name]] = common.tolist() if common.dtype.kind in "OU" else common[()]
             continue
         places[name] = f"{name}_attribute" if name in coords or name in data else name
         described = {"long_name": name, "comment": "attribute of the returned Dataset"}
-        coords[places[name]] = _over_axes(column.loaded(), column, column.dims, table.plan.space, described)
+        coords[places[name]] = _over_axes(column.load(), column, column.dims, table.plan.space, described)
     return attributes | ({run_metadata.RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
 
 
@@ -216,12 +191,12 @@ def _of_runs(
 ) -> xr.Variable:  # fmt: skip
     """Return the values of all runs.  Arrays of numbers are read when they are used, unless they have `cells`."""
     if cells is not None or not column.dims or column.dtype.kind in "OMm":
-        known = cells or column.loaded(lengths)
+        known = cells or column.load(lengths)
         values, missing = (each.reshape(space.shape + lengths) for each in known)
         return _variable(space.names + dims, values, missing, attributes)
     dtype, shown, encoding = column.dtype, column.dtype, dict[str, Any]()
     if dtype.kind in "biu" and not (column.present.all() and (column.data.shapes == lengths).all()):
-        shown, encoding = with_room(dtype, column.data.limits[column.present], lambda: column.loaded(lengths))
+        shown, encoding = with_room(dtype, column.data.limits[column.present], lambda: column.load(lengths))
     if dtype.kind == "b":
         attributes = {**attributes, **_TRUTH}
     data = indexing.LazilyIndexedArray(RunArray(column, space.shape, lengths, shown))
@@ -250,13 +225,10 @@ def _variable(
 def with_room(
     dtype: np.dtype[Any], limits: npt.NDArray[Any], load: Callable[[], Cells]
 ) -> tuple[np.dtype[Any], dict[str, Any]]:
-    """Return the type in memory and the encoding in the file of integers or booleans with missing values.
-
-    limits: the least and the largest value, among others.  The fill value has at most 32 bits, as in classic NetCDF.
-    """
+    """Return the type in memory and the encoding in the file of integers with missing values, of known `limits`."""
     low, high = int(limits.min(initial=0)), int(limits.max(initial=1))
     stored = np.dtype(np.int8) if dtype.kind == "b" else dtype
-    top = int(np.iinfo(f"i{min(4, stored.itemsize)}").max)
+    top = int(np.iinfo(f"i{min(4, stored.itemsize)}").max)  # a fill value of classic NetCDF has at most 32 bits
     candidates = range(-top, top + 1) if stored.kind == "i" else range(top, -1, -1)
     fill = next((each for each in (candidates[0], candidates[-1]) if not low <= each <= high), None)
     if fill is None:
@@ -274,19 +246,22 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
     """Return coordinates of the axes and the dependent parameters, and scalar coordinates of the constants."""
     coords: dict[str, Any] = {}
     for axis in space.axes:
-        shown = labels(axis.values)
-        if axis.columns is None:
-            attributes: Mapping[str, Any] = dict(study.parameter(axis.name).attributes(shown[0]))
-        elif axis.description:
-            attributes = {"long_name": f"number of the {axis.name}", "units": "1", variables.DESIGN: axis.description}
-        else:
+        if axis.columns is not None:
             attributes = variables.COORDINATES[variables.CANDIDATE].attributes
-        coords[axis.name] = (axis.name, _array(shown), attributes)
-        for name, values in axis.parameters.items() if axis.columns is not None else ():
+            if axis.description:
+                attributes = {"long_name": f"number of the {axis.name}", "units": "1"}
+                attributes[variables.DESIGN] = axis.description
+            coords[axis.name] = (axis.name, _array(labels(axis.values)), attributes)
+        for name, values in axis.parameters.items():
             shown = labels(values)
-            coords[name] = (axis.name, _array(shown), study.parameter(name).attributes(shown[0]))
+            coords[name] = (axis.name, _array(shown), dict(study.parameter(name).attributes(shown[0])))
     for name in space.dependent_parameters:
-        coords[name] = _following(space, study, name)
+        dims = space.dependence(name)
+        axes = [space.axis(dim).values for dim in dims]
+        others = {axis.name: axis.values[0] for axis in space.axes}  # any value: it does not depend on them
+        points = (space.resolve({**others, **dict(zip(dims, at, strict=True))}) for at in itertools.product(*axes))
+        found = _with_holes([None if resolved is None else resolved.get(name) for resolved in points])
+        coords[name] = (dims, found.reshape([*map(len, axes)]), study.parameter(name).attributes(found[0]))
     for name, value in space.constants.items():
         if name not in space.dependent_parameters:
             label = _array(labels([value]))[0]
@@ -294,16 +269,6 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
     if study.has_streams and SEED in coords:
         coords[SEED][-1][STREAMS] = json.dumps({"common": study.spec.common})
     return coords
-
-
-def _following(space: CaseSpace, study: Study, name: str) -> Any:
-    """Return a dependent parameter over its axes, missing at points without a value."""
-    dims = space.dependence(name)
-    axes = [space.axis(dim).values for dim in dims]
-    others = {axis.name: axis.values[0] for axis in space.axes}  # any value: it does not depend on them
-    points = (space.resolve({**others, **dict(zip(dims, at, strict=True))}) for at in itertools.product(*axes))
-    shown = _with_holes([None if resolved is None else resolved.get(name) for resolved in points])
-    return dims, shown.reshape([*map(len, axes)]), study.parameter(name).attributes(shown[0])
 
 
 def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
@@ -334,22 +299,17 @@ def _bookkeeping(table: RunTable) -> dict[str, xr.Variable]:
     sets = sorted({table.software_sets[number] for number in used})
     # sorted, since runs arrive in any order and a result must not depend on it; the number -1 picks the last entry
     renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
-    columns = {
-        "run_status": table.status, "run_message": table.messages, "run_attempts": table.attempts,
-        "run_seconds": table.wall_seconds, "run_key": table.keys, OUTPUT: table.outputs,
-        "run_software": renumbered[table.software],
+    flags, versions = variables.STATUS_FLAGS, {run_metadata.SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))}
+    columns: dict[str, tuple[Any, dict[str, Any]]] = {
+        "run_status": (table.status, flags), "run_message": (table.messages, {}), OUTPUT: (table.outputs, {}),
+        "run_attempts": (table.attempts, {}), "run_seconds": (table.wall_seconds, {}), "run_key": (table.keys, {}),
+        "run_software": (renumbered[table.software], versions),
     }  # fmt: skip
-    more = {
-        "run_status": variables.STATUS_FLAGS,
-        "run_software": {run_metadata.SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))},
-    }
+    found = {name: (cells.reshape(space.shape), more) for name, (cells, more) in columns.items() if cells is not None}
     # fastpath: xarray would otherwise convert a million messages through pandas, which takes 42 bytes each
     return {
-        name: xr.Variable(
-            space.names, cells.reshape(space.shape), BOOKKEEPING[name].attributes | more.get(name, {}), fastpath=True
-        )
-        for name, cells in columns.items()
-        if cells is not None
+        name: xr.Variable(space.names, cells, BOOKKEEPING[name].attributes | more, fastpath=True)
+        for name, (cells, more) in found.items()
     }
 
 
@@ -387,14 +347,12 @@ def records_of(data: xr.Dataset) -> RunRecords:
     status = status_codes(data["run_status"]).ravel()
     done = np.flatnonzero(status != Status.not_run)
     ok = np.flatnonzero(status[done] == Status.ok)
-    places = run_metadata.returned_attributes(data)
+    places, recorded = run_metadata.returned_attributes(data), run_metadata.returned_coordinates(data)
     names = {str(name): (str(name), VARIABLE) for name in data.data_vars if name not in BOOKKEEPING}
-    names |= {name: (name, COORDINATE) for name in run_metadata.returned_coordinates(data)}
+    names |= {name: (name, COORDINATE) for name in recorded}
     names |= {place: (name, ATTRIBUTE) for name, place in places.items() if place in data.coords}
     # a coordinate whose values differ between runs has an index as its dimension
-    differs = [
-        name for name in run_metadata.returned_coordinates(data) if name in data.coords and name not in data.dims
-    ]
+    differs = [name for name in recorded if name in data.coords and name not in data.dims]
     dims = {str(dim): name for name in differs for dim in data[name].dims if str(dim).rstrip("_") == f"{name}_index"}
     stacks = [_stack(data, held, name, role, done, ok, dims) for held, (name, role) in names.items()]
     for name, place in places.items():
@@ -402,16 +360,11 @@ def records_of(data: xr.Dataset) -> RunRecords:
             value = np.asarray(data.attrs[place])
             values = np.broadcast_to(value, (len(ok), *value.shape))
             stacks.append(Stack(name, (f"{name}_0",) * value.ndim, ok, values, role=ATTRIBUTE))
-    return RunRecords(
-        keys=tuple(map(str, data["run_key"].values.ravel()[done])),
-        status=status[done],
-        messages=tuple(map(str, data["run_message"].values.ravel()[done])),
-        outputs=tuple(map(str, data[OUTPUT].values.ravel()[done])) if OUTPUT in data else (),
-        wall_seconds=data["run_seconds"].values.ravel()[done],
-        attempts=data["run_attempts"].values.ravel()[done].astype(np.int32),
-        software=tuple(sets[int(i)] for i in data["run_software"].values.ravel()[done]),
-        stacks=tuple(stacks),
-    )
+    found = {name: data[name].values.ravel()[done] for name in BOOKKEEPING if name in data}
+    keys, messages, outputs = (tuple(map(str, found.get(name, ()))) for name in ("run_key", "run_message", OUTPUT))
+    software = tuple(sets[int(number)] for number in found["run_software"])
+    attempts = found["run_attempts"].astype(np.int32)
+    return RunRecords(keys, status[done], messages, found["run_seconds"], attempts, software, tuple(stacks), outputs)
 
 
 def _stack(

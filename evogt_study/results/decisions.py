@@ -19,7 +19,7 @@ from evogt_study.results.table import RunTable
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status, to_losses
 from evogt_study.study.case_space import ParameterTable
-from evogt_study.study.phases import SEED, Candidate, Labels, Phase, Pilot, Precision, join_values
+from evogt_study.study.phases import SEED, Candidate, Labels, Phase, Precision, join_values
 from evogt_study.study.plan import Plan, plan_phase
 from evogt_study.study.study import Study
 
@@ -32,26 +32,21 @@ def _numbers(name: str, table: RunTable) -> npt.NDArray[np.float64] | None:
     column = table.columns.get(name)
     if column is None or not column.is_number:
         return None
-    return np.where(column.present & (table.status == Status.ok), column.loaded().values, np.nan).astype(float)
+    return np.where(column.present & (table.status == Status.ok), column.load().values, np.nan).astype(float)
 
 
-# --- the pilot --------------------------------------------------------------------------------------------------------
+# mean, not nanmean: a missing run must not make its candidate look better.  A diverged run has an infinite value.
+def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ...]:
+    """Choose parameters for later phases from the finished runs of one phase.
 
-
-# mean, not nanmean: a missing run must not make its candidate look better
-def choose(pilot: Pilot, table: RunTable) -> ParameterTable:
-    """Choose from the pilot's finished runs.
-
-    The candidate with the smallest mean wins at each point of `by`, or as the declared direction says; the smaller
-    candidate wins a tie.  A candidate counts only if all of its runs are ok.  A diverged run has an infinite value.
-    Raises PilotError if a point has no candidate left.
+    Raises PilotError if a point has no candidate whose runs are all ok.
     """
-    message = table.commonest_message()
-    most = f"; most often: {message}" if message else ""
+    if (pilot := phase.choice) is None:
+        return ()
+    most = f"; most often: {message}" if (message := table.commonest_message()) else ""
     measured = _numbers(pilot.minimise, table)
     if measured is None:
-        found = ", ".join(sorted(table.columns)) or "none"
-        reason = f"the runs returned no such number (they have: {found})"
+        reason = f"the runs returned no such number (they have: {', '.join(sorted(table.columns)) or 'none'})"
         if pilot.minimise in table.columns:
             reason = f"it is {table.shapes[pilot.minimise, False]}, not a number"
         raise PilotError(f"the pilot cannot minimise `{pilot.minimise}`: {reason}{most}")
@@ -62,8 +57,8 @@ def choose(pilot: Pilot, table: RunTable) -> ParameterTable:
     order = [name for name in space.names if name in pilot.by]
     choice: dict[tuple[str, ...], Candidate] = {}
     for position in np.ndindex(means.shape[:-1]):
-        at = {name: space.axis(name).values[i] for name, i in zip(order, position, strict=True)}
-        key = tuple(text_label(at[name]) for name in pilot.by)
+        at = {name: text_label(space.axis(name).values[i]) for name, i in zip(order, position, strict=True)}
+        key = tuple(at[name] for name in pilot.by)
         candidates = pilot.candidates_at(key)
         usable = [
             (float(mean), float(each[0]) if len(each) == 1 else 0.0, number)  # type: ignore[arg-type]  # checked when read
@@ -71,43 +66,21 @@ def choose(pilot: Pilot, table: RunTable) -> ParameterTable:
             if np.isfinite(mean)
         ]
         if not usable:
-            where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
-            wanted = f"`{join_values(pilot.parameters)}`{' for ' if where else ''}{where}"
-            raise PilotError(
-                f"the pilot cannot choose {wanted}: no candidate of {len(candidates)} has all of its runs ok{most}"
-            )
+            wanted = f"`{join_values(pilot.parameters)}`" + " for " * bool(at)
+            wanted += ", ".join(f"{name} = {label}" for name, label in at.items())
+            reason = f"no candidate of {len(candidates)} has all of its runs ok{most}"
+            raise PilotError(f"the pilot cannot choose {wanted}: {reason}")
         choice[key] = candidates[min(usable)[2]]
-    return ParameterTable(pilot.parameters, pilot.by, choice)
-
-
-def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ...]:
-    """Choose parameters for later phases from the finished runs of one phase.  Raises PilotError."""
-    return () if phase.choice is None else (choose(phase.choice, table),)
-
-
-def choose_so_far(phase: Phase, table: RunTable) -> tuple[ParameterTable, ...] | None:
-    """Choose parameters, or None if runs that the choice needs are missing, or if no candidate is left."""
-    try:
-        return None if phase.choice is not None and len(table.missing()) else choose_parameters(phase, table)
-    except PilotError:
-        return None
-
-
-# --- the target precision ---------------------------------------------------------------------------------------------
+    return (ParameterTable(pilot.parameters, pilot.by, choice),)
 
 
 def fill_until_precise(
-    study: Study,
-    phase: Phase,
-    chosen: Sequence[ParameterTable],
-    fill: Callable[[Plan], RunTable],
-    *,
+    study: Study, phase: Phase, chosen: Sequence[ParameterTable], fill: Callable[[Plan], RunTable], *,
     computing: bool = False,
-) -> RunTable:
+) -> RunTable:  # fmt: skip
     """Fill the table of a phase by `fill`; with a target precision, add seeds until each setup has enough.
 
-    It ends when `fill` returns no more runs, or when every setup has reached the precision or its largest number of
-    seeds.  computing: `fill` computes missing runs; then it raises StudyError if no run has the variable.
+    computing: `fill` computes missing runs; then it raises StudyError if no run has the variable.
     """
     precision = phase.precision
     if precision is None:
@@ -134,16 +107,15 @@ def decisions(precision: Precision, table: RunTable) -> dict[Labels, Decision]:
     # a failed run is finished without a value, so that a setup with only failures does not need seeds without end
     both = (np.full(table.size, np.nan) if numbers is None else numbers, table.status != Status.not_run)
     values, there = (np.moveaxis(each.reshape(space.shape), seed, -1) for each in both)
-    others = [axis for axis in space.axes if axis.name != SEED]
-    at = [axis.name for axis in others].index(precision.axis) if precision.axis else None
+    shown = [list(map(text_label, axis.values)) for axis in space.axes if axis.name != SEED]
+    at = [name for name in space.names if name != SEED].index(precision.axis) if precision.axis else None
     found: dict[Labels, Decision] = {}
-    for place, labels in _setups([list(map(text_label, axis.values)) for axis in others]):
+    for place, labels in _setups(shown):
         if at is None:
             # up to the first seed that is not finished: decisions use the seeds in order
             found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal)
         elif labels[at] == precision.pair[0]:
-            shown = list(map(text_label, others[at].values))
-            places = [(*place[:at], shown.index(label), *place[at + 1 :]) for label in precision.pair]
+            places = [(*place[:at], shown[at].index(label), *place[at + 1 :]) for label in precision.pair]
             count = min(there[each].cumprod().sum() for each in places)
             made = decide(np.stack([values[each][:count] for each in places]), precision.goal)
             found |= {(*labels[:at], label, *labels[at + 1 :]): made for label in precision.pair}

@@ -1,37 +1,41 @@
-"""Find the finished runs of a study: in its result file, its shards, its store, and other results.
+"""Keep finished runs on disk and find them: in a result file, its shards, its store, and other results.
 
-`FinishedRuns` fills the table of a plan with them.  The store keeps finished runs that are no longer part of the study.
-Nothing here computes a run.
+A shard has the records of one batch.  A source gives its run keys before its runs, so that files without a wanted run
+are not opened.  `FinishedRuns` fills the table of a plan.  The store keeps runs that are no longer part of the study.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import DamagedResultError, ResultError, StoreWarning, StudyError, warn
+from evogt_study.errors import DamagedResultError, InputError, PilotError, ResultError, StoreWarning, StudyError, warn
 from evogt_study.methods.code import find_declared_code
-from evogt_study.results import shards
-from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
-from evogt_study.results.decisions import choose_so_far, fill_until_precise
-from evogt_study.results.index import Inspection, inspect
+from evogt_study.results.dataset import DECLARATION, dataset, global_attributes, records_of
+from evogt_study.results.decisions import choose_parameters, fill_until_precise
+from evogt_study.results.index import NO_INDEX, Index, Inspection, append, damage, inspect, pack_records, read_index
 from evogt_study.results.netcdf import load_result, open_phases
 from evogt_study.results.provenance import package_version
-from evogt_study.results.run_metadata import select_metadata
-from evogt_study.results.shards import KeyFilter, ResultFile, RunSource, ShardFolder
-from evogt_study.results.table import RunTable, is_finished
-from evogt_study.schema.records import RunRecords
+from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_ATTRIBUTES, select_metadata
+from evogt_study.results.table import FINISHED, NOT_OK, RunTable
+from evogt_study.schema.records import VARIABLE, RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
-from evogt_study.storage.atomic import remove_unfinished, retry_if_replaced, write_file
-from evogt_study.storage.paths import STORE, description_path, store_folder
+from evogt_study.storage import atomic
+from evogt_study.storage.arrays import SLAB, File, close_files, slabs
+from evogt_study.storage.lease import remove_claims
+from evogt_study.storage.paths import CLAIMS, FOLDERS_OF_SHARDS, PROGRESS, STORE, description_path, store_folder
+from evogt_study.storage.paths import shard_folder as shard_folder
 from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.study.case_space import Keys, ParameterTable
 from evogt_study.study.plan import Plan
@@ -39,26 +43,213 @@ from evogt_study.study.study import Study, describe_changes
 
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors of a description that this package did not write."""
+SUFFIX = ".shard"
+
+
+def shard_files(folder: Path) -> list[Path]:
+    """Return the shards in `folder`, in the order of their names."""
+    return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
+    """Write `records` to a new file in `folder`, which then has their arrays.  Raises ResultError if the disk refuses.
+
+    about: description of the runs for the user.
+    """
+    # named by content: a batch that is computed twice writes the same file, so no run counts twice
+    path = folder / f"{sha256(','.join(records.keys).encode()).hexdigest()[:20]}{SUFFIX}"
+    try:
+        atomic.make_folder(folder)
+        with atomic.write_atomically(path) as temporary, temporary.open("w+b") as file:
+            append(file, File(path), Index({"": pack_records(records)}, {}, about=about))
+    except OSError as error:
+        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+    return path
+
+
+def read_shard(path: Path, index: Index | None = None) -> RunRecords:
+    """Read the records of a shard, whose index may be known.  Arrays stay in the file.  Raises ResultError."""
+    index = index or read_shard_index(path)
+    for found in damage(path, index):
+        raise DamagedResultError(f"{path} is damaged: {found}")
+    return index.phases[""]
+
+
+def read_shard_index(path: Path) -> Index:
+    """Read the index of a shard: the keys of its runs, and their description."""
+    index = read_index(path)
+    if index is None or "" not in index.phases:
+        raise DamagedResultError(f"{path} is damaged: it has no valid index")
+    return index
+
+
+# the description first: the next run reuses shards without a description, but a description without shards would look
+# like a study that is being computed
+def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> None:
+    """Remove the `description`, the progress file, the claims and all shards except the `foreign` ones."""
+    if not folder.exists():
+        return
+    close_files()  # a file server keeps a file that is open, and then its folder
+    description.unlink(missing_ok=True)
+    (folder / PROGRESS).unlink(missing_ok=True)
+    remove_claims(folder / CLAIMS)
+    with os.scandir(folder) as entries:  # one by one: there may be millions
+        for entry in entries:
+            path = folder / entry.name
+            if path.suffix == SUFFIX and path not in foreign:
+                path.unlink(missing_ok=True)
+    remove_empty(folder)
+
+
+# an empty folder would look like a folder with runs
+def remove_empty(folder: Path) -> None:
+    """Remove a folder if it is empty."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+PART_BYTES = 2**22  # size of the part of a result that is in memory, at least one run; small beside the command
+KeyFilter = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]  # returns which of several keys are wanted
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """The runs of a result, read by its index, or by xarray after another program has changed the file."""
+
+    path: Path
+
+    @cached_property
+    def index(self) -> Index | None:
+        """The index, or None for a file without runs in a valid one.  Raises ResultError if it cannot be read."""
+        found = read_index(self.path)
+        return found if found is not None and found.phases else None
+
+    def keys(self) -> Keys:
+        """Return keys of the runs.  Raises ResultError if the file cannot be read."""
+        if self.index is not None:
+            return self.index.keys
+        check_file(self.path)
+        every = self.records(lambda keys: np.ones(len(keys), dtype=bool), variables=())
+        return np.array([key for records in every for key in records.keys], dtype=np.bytes_)
+
+    def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
+        """Yield the runs whose key `knows` accepts, with these variables (None: all).  Raises ResultError."""
+        if self.index is not None:
+            for records in self.index.phases.values():
+                rows = np.flatnonzero(knows(records.keys))
+                if len(rows):
+                    yield _with_variables(records.select_rows(rows), variables)
+            return
+        with open_phases(self.path) as groups:  # joined results have no runs that a study could reuse
+            for data in (each for each in groups.values() if CONCATENATED not in each.attrs):
+                if variables is not None:
+                    # recorded coordinates are of no use without the variables along them
+                    data = select_metadata(data, variables).assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
+                status = data["run_status"]
+                size = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)  # of a run, not read
+                for slab in slabs(status.shape, max(1, min(SLAB, PART_BYTES // max(1, size)))):
+                    part = data.isel(dict(zip(status.dims, slab, strict=True)))
+                    # keys first: a part without a wanted run is not loaded
+                    keys = load_result(self.path, part[["run_key"]])["run_key"].values
+                    if knows(list(map(str, keys.ravel()))).any():
+                        yield records_of(load_result(self.path, part))
+
+
+def _with_variables(records: RunRecords, variables: Sequence[str] | None) -> RunRecords:
+    if variables is None:
+        return records
+    stacks = (stack for stack in records.stacks if stack.role == VARIABLE and stack.name in variables)
+    return replace(records, stacks=tuple(stacks))
+
+
+def check_file(path: Path) -> None:
+    """Raise DamagedResultError if a result is damaged, or if another program has changed its runs."""
+    found = inspect(path)
+    for problem in (*found.broken, *(line for line in found.changed if line != NO_INDEX)):
+        raise DamagedResultError(f"in {path} {problem}; `evogt verify` lists all such parts")
+
+
+@dataclass(frozen=True)
+class ShardFolder:
+    """The runs of the shards in a folder, or `among` them.  `unread`: shards that cannot be read, with the reason."""
+
+    path: Path
+    among: frozenset[Path] | None = None
+    unread: dict[Path, ResultError] = field(default_factory=dict, compare=False)
+
+    def keys(self) -> Keys:
+        """Return keys of the runs in shards that can be read."""
+        return np.array([key for _, index in self.indices() for key in index.keys], dtype=np.bytes_)
+
+    def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
+        """See `ResultFile`.  Shards that cannot be read are left out, so their runs count as not run."""
+        for path, index in self.indices():
+            records = self._read(partial(read_shard, index=index), path) if knows(index.keys).any() else None
+            if records is not None:
+                yield _with_variables(records, variables)
+
+    def indices(self) -> Iterator[tuple[Path, Index]]:
+        """Read the indices of the shards that can be read."""
+        for path in shard_files(self.path):
+            index = self._read(read_shard_index, path) if self.among is None or path in self.among else None
+            if index is not None:
+                yield path, index
+
+    def _read(self, read: Callable[[Path], Read], path: Path) -> Read | None:
+        try:
+            return read(path)
+        except ResultError as error:
+            self.unread[path] = error
+            return None
+
+
+RunSource = ResultFile | ShardFolder  # a place with finished runs of any study
+
+
+def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
+    """Find the results in a folder with their stores and shards, without pipes, devices and the files of `result`."""
+    own = () if result is None else {path.resolve() for path in (result, shard_folder(result), store_folder(result))}
+    paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
+    paths = [path for path in paths if path.resolve() not in own]  # a link to the result is the result
+    for path in paths:
+        if path.suffix in atomic.RESULT_SUFFIXES[:-1] and path.is_file():
+            source = ResultFile(path)
+            with suppress(ResultError):  # a file without a valid index is used only if the user names it
+                if result is None or source.index is not None:
+                    yield source
+        elif path.suffix in FOLDERS_OF_SHARDS and path.is_dir():
+            yield ShardFolder(path)
+
+
+def source_at(path: Path) -> Iterator[RunSource]:
+    """Find the sources that a user names by `path`: a result, a store, or a folder of them.  Raises InputError."""
+    if path.suffix in FOLDERS_OF_SHARDS and path.is_dir():
+        yield ShardFolder(path)
+    elif path.is_dir():
+        yield from sources_in(path)
+    elif path.is_file():
+        yield ResultFile(path)
+    else:
+        raise InputError(f"`reuse_from` must be a result, or a folder of results, got {path}, which is neither")
 
 
 class FinishedRuns:
     """Reader of the finished runs of a study with the result `path`.
 
     It looks for the run keys in the result, its shards, its store, the other results of the folder with their stores,
-    and the places in `others`, in this order, and stops when nothing is missing.
-
-    tables: the tables that were filled, by phase, the last phase first.  reused: number of runs from each place, by
-    phase.  left_out: places that could not be read, with the reason.  check: compare the content of results with its
-    checksums.  Raises ResultError if the file at `path` is not a result, or is the result of another study.
+    and the places in `others`, in this order, and stops when nothing is missing.  tables: by phase, the last phase
+    first.  reused: number of runs from each place, by phase.  left_out: places that could not be read, with the reason.
+    check: compare results with their checksums.  Raises ResultError if `path` has no result, or of another study.
     """
 
     def __init__(self, study: Study, path: Path, others: Sequence[Path] = (), *, check: bool = True) -> None:
         self.study, self.path, self.check = study, path, check
         # first: the result of another study is an error
         self.history, self._before = _read_earlier(study, path, check)
-        self.shards = ShardFolder(shards.shard_folder(path))
-        self.earlier_shards = frozenset(shards.shard_files(self.shards.path))
-        self.others = [source for place in others for source in shards.source_at(place)]
+        self.shards = ShardFolder(shard_folder(path))
+        self.earlier_shards = frozenset(shard_files(self.shards.path))
+        self.others = [source for place in others for source in source_at(place)]
         self.left_out: dict[Path, ResultError] = {}
         self.reused: dict[str, dict[Path, int]] = {}
         self.tables: dict[str, RunTable] = {}
@@ -71,26 +262,25 @@ class FinishedRuns:
     @cached_property
     def elsewhere(self) -> list[RunSource]:
         """The store, other results of the folder with their stores, and the places that the user names."""
-        return [ShardFolder(store_folder(self.path)), *shards.sources_in(self.path.parent, self.path), *self.others]
+        return [ShardFolder(store_folder(self.path)), *sources_in(self.path.parent, self.path), *self.others]
 
     def fill(
-        self,
-        table: RunTable,
-        variables: Sequence[str] | None = None,
-        wanted: Callable[[Status], bool] = is_finished,
+        self, plan: Plan, variables: Sequence[str] | None = None, wanted: Sequence[Status] = FINISHED,
         usable: Callable[[RunRecords], RunRecords] = lambda records: records,
-    ) -> RunTable:
-        """Fill a table with the finished runs that are `wanted` and `usable`, and these variables (None: all)."""
+    ) -> RunTable:  # fmt: skip
+        """Return the finished runs of a plan that are `wanted` and `usable`, with these variables (None: all)."""
+        table = RunTable(plan)
         self._planned.append(table)
-        reused = self.reused[table.plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
+        reused = self.reused[plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
 
         def take(source: RunSource, knows: KeyFilter) -> None:
             before = table.n_finished
-            table.add_all(map(usable, source.records(knows, variables)), wanted)
+            for records in source.records(knows, variables):
+                table.add(usable(records), wanted, NOT_OK)
             reused[source.path] = reused.get(source.path, 0) + table.n_finished - before
 
         # the study's own files must be readable; other places are left out with a warning
-        first, lacked = table.plan.keys[table.plan.order[:1]], partial(table.contains, unless=FINAL)
+        first, lacked = plan.keys[plan.order[:1]], partial(table.contains, unless=FINAL)
         with _explain_conflict():
             if not self.history:  # the first case fixes the shapes of variables, but shards have no order
                 take(self.shards, lambda keys: np.isin(np.asarray(keys, dtype=np.bytes_), first))
@@ -101,7 +291,7 @@ class FinishedRuns:
             try:
                 if table.has_missing(FINAL) and lacked(source.keys()).any():
                     if self.check and isinstance(source, ResultFile):  # reading a shard checks its checksum
-                        shards.check_file(source.path)
+                        check_file(source.path)
                     take(source, lacked)
             except ResultError as error:
                 self.left_out[source.path] = error
@@ -110,18 +300,16 @@ class FinishedRuns:
     def fill_phases(self, variables: Sequence[str] | None) -> bool:
         """Fill the tables of the phases whose cases are known.  Return False if there are no runs and no files."""
         chosen = list[ParameterTable]()
-
-        def fill(names: Sequence[str] | None, plan: Plan) -> RunTable:
-            return self.fill(RunTable(plan), names)
-
         for phase in self.study.phases:
-            wanted = None if variables is None else (*variables, *phase.deciding_variables)
-            table = fill_until_precise(self.study, phase, chosen, partial(fill, wanted))
+            names = None if variables is None else (*variables, *phase.deciding_variables)
+            table = fill_until_precise(self.study, phase, chosen, partial(self.fill, variables=names))
             self.tables = {phase.name: table, **self.tables}
-            found = choose_so_far(phase, table)
-            if found is None:  # the cases of later phases are not known yet
+            if phase.choice is not None and len(table.missing()):  # the cases of later phases are not known yet
                 break
-            chosen += found
+            try:
+                chosen += choose_parameters(phase, table)
+            except PilotError:  # no candidate is left
+                break
         exists = self.path.exists() or self.shards.path.exists()
         return exists or any(table.n_finished for table in self.tables.values())
 
@@ -134,8 +322,8 @@ class FinishedRuns:
         """Return the history of a phase of the result, with the line `now` if it has new runs."""
         before = self.history.get(phase, "").splitlines()
         elsewhere = self.places(phase, but={source.path for source in self.own()})
-        reused = f", with runs that were there: {elsewhere}" if elsewhere else ""
-        return "\n".join([*before, now + reused] if computed or reused else before)
+        line = [now + f", with runs that were there: {elsewhere}" * bool(elsewhere)]
+        return "\n".join(before + (line if computed or elsewhere else []))
 
     def places(self, phase: str, but: Container[Path] = ()) -> str:
         """Describe the sources of the reused runs of a phase: "4 from a.nc, 2 from b.nc.store", or "" for none."""
@@ -162,17 +350,16 @@ class FinishedRuns:
     def keep_unplanned(self) -> int:
         """Add runs of the result and its shards that are not planned to the store; return the number of new runs."""
         # before the new result replaces the old one: after a crash in between, runs exist twice and none is lost
-        folder, about, count = store_folder(self.path), self.changed, 0
+        folder, count = store_folder(self.path), 0
         kept = set(ShardFolder(folder).keys().astype(str).tolist())
         # only one part of the result is in memory; runs computed since then are planned
         for source in self.own(among=self.earlier_shards):
             for records in source.records(lambda keys: ~self.is_planned(keys)):
-                planned = self.is_planned(records.keys)
-                rows = [row for row, key in enumerate(records.keys) if not planned[row] and key not in kept]
+                is_new = ~self.is_planned(records.keys) & [key not in kept for key in records.keys]
                 kept.update(records.keys)
-                if rows:
-                    shards.write_shard(folder, records.select_rows(np.array(rows)), about)
-                    count += len(rows)
+                if is_new.any():
+                    write_shard(folder, records.select_rows(np.flatnonzero(is_new)), self.changed)
+                    count += int(np.count_nonzero(is_new))
         return count
 
     # called once the result is on disk: until then its shards are the only copy of new runs
@@ -180,23 +367,19 @@ class FinishedRuns:
         """Remove the shards, and the shards of the store whose runs are in the result now."""
         # shards of another format stay; damaged ones have nothing that can be read
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedResultError)}
-        shards.remove_shards(self.shards.path, foreign, description_path(self.path))
+        remove_shards(self.shards.path, foreign, description_path(self.path))
         store = ShardFolder(store_folder(self.path))
         for path, index in store.indices():
             if self.is_planned(index.keys).all():  # a shard is removed as a whole, or stays as a whole
                 path.unlink(missing_ok=True)
-        _remove_empty(store.path)
+        remove_empty(store.path)
 
     def warn(self, kept: int) -> None:
         """Warn of runs moved to the store, and of files that were not read, in one line each."""
         if kept:
-            warn(
-                f"moved {kept:,} finished runs to {store_folder(self.path)} because the study no longer includes them "
-                f"({self.changed}). See `evogt store list`.",
-                StoreWarning,
-            )
-        if self.left_out:
-            path, error = next(iter(self.left_out.items()))
+            reason = f"because the study no longer includes them ({self.changed}). See `evogt store list`."
+            warn(f"moved {kept:,} finished runs to {store_folder(self.path)} {reason}", StoreWarning)
+        for path, error in [*self.left_out.items()][:1]:
             more = f", and {len(self.left_out) - 1} more" if len(self.left_out) > 1 else ""
             warn(f"no runs are reused from {path}{more}: {error}", StoreWarning)
 
@@ -214,10 +397,9 @@ def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str]
         if inspected.broken:
             raise DamagedResultError(f"in {path} {inspected.broken[0]}; `evogt verify` lists all damage")
         history = {phase: str(data.attrs.get("history", "")) for phase, data in groups.items()}
-    if attributes.get("id", "") != study.name:
+    if (name := attributes.get("id", "")) != study.name:
         raise ResultError(
-            f"{path} is the result of the study {attributes.get('id', '')!r}, not of {study.name!r}. Choose another "
-            "output file."
+            f"{path} is the result of the study {name!r}, not of {study.name!r}. Choose another output file."
         )
     if inspected.changed:
         warn(f"{path}: {'; '.join(inspected.changed)}. Its runs are used as they are now", StoreWarning)
@@ -256,13 +438,13 @@ def read_finished_runs(
         reader = FinishedRuns(study, path, others, check=variables is None)
         return reader if reader.fill_phases(variables) else None
 
-    return retry_if_replaced(path, read)
+    return atomic.retry_if_replaced(path, read)
 
 
 def describe(result: Path, study: Study) -> None:
     """Write the text of the study beside its shards, so that they can be read without its file.  Raises ResultError."""
     described = {"file": study.file, "text": study.text, DECLARATION: study.spec.declaration}
-    write_file(description_path(result), json.dumps(described).encode())
+    atomic.write_file(description_path(result), json.dumps(described).encode())
 
 
 def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> FinishedRuns | None:
@@ -283,18 +465,15 @@ def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> Fin
 
 
 def read_partial_result(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:
-    """Read the runs as `read_unfinished`, by phase, into memory: the process that writes the result removes the shards.
-
-    Until earlier phases have chosen, the main phase has the runs of the earlier result.
-    """
+    """Read the runs as `read_unfinished`, by phase, into memory: the process that writes it removes the shards."""
 
     def read() -> dict[str, xr.Dataset] | None:
-        reader = read_unfinished(result, variables)
+        reader, found = read_unfinished(result, variables), dict[str, xr.Dataset]()
         if reader is None:
             return None
-        found = {phase: data.load() for phase, data in reader.runs().items()}
-        for phase, data in found.items():
-            data.attrs = {**global_attributes(reader.study, phase), **data.attrs}
+        for phase, data in reader.runs().items():
+            found[phase] = data.load().assign_attrs(global_attributes(reader.study, phase) | data.attrs)
+        # until earlier phases have chosen, the main phase has the runs of the earlier result
         if result.exists() and not {MAIN, *EARLIER_PHASES} <= found.keys():
             with open_phases(result) as groups:  # without its study
                 for phase in groups.keys() - found.keys():
@@ -302,7 +481,7 @@ def read_partial_result(result: Path, variables: Sequence[str] | None = None) ->
                     found[phase] = load_result(result, old)
         return found
 
-    return retry_if_replaced(result, read)
+    return atomic.retry_if_replaced(result, read)
 
 
 @dataclass(frozen=True)
@@ -339,22 +518,13 @@ def stores_in(folder: Path) -> Iterator[Path]:
 
 
 def prune_store(result: Path, before: float | None = None) -> Kept:
-    """Empty the store of a result, and return its former content.  before: only shards older than this time.
-
-    The caller holds the lease of the result, so no process is writing unfinished files, which go too.
-    """
+    """Empty the store of a result, and return its former content.  before: only shards older than this time."""
     found = read_store(result)
     gone = [each for each in found.shards if before is None or each[0].stat().st_mtime < before]
     # damaged ones too
-    for path in shards.shard_files(found.folder) if before is None else [path for path, *_ in gone]:
+    for path in shard_files(found.folder) if before is None else [path for path, *_ in gone]:
         path.unlink(missing_ok=True)
     if before is None:
-        remove_unfinished(found.folder)
-    _remove_empty(found.folder)
+        atomic.remove_unfinished(found.folder)  # the caller has the lease, so no process is writing them
+    remove_empty(found.folder)
     return Kept(found.folder, gone)
-
-
-# an empty folder would look like a store with runs
-def _remove_empty(folder: Path) -> None:
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()

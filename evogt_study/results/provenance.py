@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_info
 
 NUMERICAL = ("evogt-study", "numpy", "scipy", "sympy")
 FILE_FORMATS = ("xarray", "dask", "distributed", "netCDF4")
-PLAN = "plan_digest"
-"""Global attribute: `plan_digest` of the study when the keys of the result were computed."""
+PLAN = "plan_digest"  # global attribute: `plan_digest` of the study when the keys of the result were computed
 
 
 @lru_cache(maxsize=1)
@@ -30,7 +29,16 @@ def read_versions() -> str:
 @lru_cache(maxsize=1)  # constant in this process
 def environment() -> Mapping[str, str]:
     """Return versions (JSON), machine and revision, by the attributes of a result file."""
-    revision, dirty = git_state(Path(__file__).parents[1])
+    folder, revision, dirty = Path(__file__).parents[1], "unknown", "unknown"
+
+    def git(*arguments: str) -> str:
+        # 10 s: a folder on a server that does not answer must not keep a study from ending
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()  # noqa: S603
+
+    with suppress(OSError, subprocess.SubprocessError):
+        git("ls-files", "--error-unmatch", "__init__.py")  # fails where the code is only installed there
+        revision, dirty = git("rev-parse", "HEAD"), "true" if git("status", "--porcelain", "--", ".") else "false"
     versions = {"python": platform.python_version(), **_versions((*NUMERICAL, *FILE_FORMATS)), "blas": _blas()}
     text = json.dumps(versions, sort_keys=True)
     cpu = platform.processor() or platform.machine()
@@ -87,18 +95,3 @@ def _blas() -> str:
         if info.get("user_api") == "blas"
     }
     return "; ".join(sorted(libraries)) or "unknown"
-
-
-def git_state(folder: Path) -> tuple[str, str]:
-    """Return the revision of the checkout, and "true" or "false" for uncommitted changes, or "unknown" twice."""
-
-    def git(*arguments: str) -> str:
-        # 10 s: a folder on a server that does not answer must not keep a study from ending
-        command = ["git", "-C", str(folder), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()  # noqa: S603
-
-    try:
-        git("ls-files", "--error-unmatch", "__init__.py")  # fails where the code is only installed there
-        return git("rev-parse", "HEAD"), "true" if git("status", "--porcelain", "--", ".") else "false"
-    except (OSError, subprocess.SubprocessError):
-        return "unknown", "unknown"

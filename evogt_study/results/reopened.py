@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,13 +50,9 @@ class ResultWithPlan:
     plan: Plan
 
     @cached_property
-    def keys(self) -> npt.NDArray[Any]:
-        """The case keys that the file has, in the order of its cases."""
-        return self.data["run_key"].values.ravel()
-
-    def key(self, index: int) -> str:
-        """Return the case key that the file has for case `index`."""
-        return str(self.keys[index])
+    def keys(self) -> npt.NDArray[np.str_]:
+        """The run keys that the file has, in the order of its cases."""
+        return self.data["run_key"].values.ravel().astype(str)
 
     def run(self, index: int) -> xr.Dataset:
         """Return the data of case `index` in the file.  Every axis keeps its one value."""
@@ -71,9 +66,8 @@ def read_plans(
 ) -> dict[str, ResultWithPlan]:  # fmt: skip
     """Return the phases of a result that was read from `path`, with their plans.
 
-    codes: the code of the study as `code_to_run` found it, which is then imported; None: the declaration in the result
-    is used.  folder: the base of relative paths in the study; None: the folder of its file.  Raises ResultError if the
-    axes of the file differ from the axes of its study.
+    codes: the code of `code_to_run`, which is then imported; None: the declaration in the result.  folder: the base of
+    relative paths; None: the folder of the study file.  Raises ResultError if the axes of the file and study differ.
     """
     study = study_in(path, any_phase(groups), codes, folder=folder)
     plans, chosen = dict[str, Plan](), list[ParameterTable]()
@@ -88,10 +82,10 @@ def read_plans(
         if phase not in plans:
             message = f"{path} holds {phase} runs, but its study has no {phase}"
             raise ResultError(f"{message}; it was changed after it was made")
-        planned = dict(zip(plans[phase].space.names, plans[phase].space.shape, strict=True))
-        if list(status.sizes.items()) != list(planned.items()):
-            wanted, got = (" x ".join(f"{size} {name}" for name, size in sizes.items()) or "none"
-                           for sizes in (planned, status.sizes))  # fmt: skip
+        planned = zip(plans[phase].space.names, plans[phase].space.shape, strict=True)
+        wanted, got = (" x ".join(f"{size} {name}" for name, size in sizes) or "none"
+                       for sizes in (planned, status.sizes.items()))  # fmt: skip
+        if wanted != got:
             raise ResultError(f"{path} ({phase}) must have the axes {wanted} that its study asks for, got {got}")
     return {phase: ResultWithPlan(path, phase, data, study, plans[phase]) for phase, data in groups.items()}
 
@@ -126,7 +120,15 @@ def study_in(
 
 def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
     """Return the study of a file, with the code of now as one of these results declares it.  Raises StudyError."""
-    texts = [text for path in results if (text := read_declaration(path))]
+    texts = list[str]()
+    for path in results:
+        exists = path.exists()  # it raises OSError for a name that is too long
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            if exists:
+                with open_phases(path) as groups:
+                    texts.append(any_phase(groups).attrs[DECLARATION])
+            else:  # it is not finished
+                texts.append(str(parse_json(read_bytes(description_path(path)))[DECLARATION]))
 
     def named(reference: str, depends: Sequence[str]) -> UserCode:
         now = find_named_code(reference, file.parent, depends).fingerprint
@@ -143,17 +145,6 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
         )
 
     return Study.from_file(file, named=named)
-
-
-def read_declaration(path: Path) -> str:
-    """Return the declaration of the code of a result, or of one that is not finished, or "" if there is none."""
-    exists = path.exists()  # it raises OSError for a name that is too long
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        if not exists:
-            return str(parse_json(read_bytes(description_path(path)))[DECLARATION])
-        with open_phases(path) as groups:
-            return str(any_phase(groups).attrs.get(DECLARATION, ""))
-    return ""
 
 
 def code_to_run(
@@ -177,11 +168,10 @@ def find_code(
     path: Path, declared: UserCode, code: Path | None, folder: Path, depends: Sequence[str],
     remedy: str = f"say which file computed it with {CODE}",
 ) -> UserCode:  # fmt: skip
-    """Return the code that computed the result `path`, with the code hash that the result recorded.
+    """Return the code that computed the result `path`, with the code hash that the result recorded.  Import nothing.
 
-    code: the Python file, the folder or the installed module in which the user says that it is; None: in `folder`.  A
-    result must not decide which other file is executed.  Nothing is imported.  Raises InPythonError if the code is in
-    no file, and ResultError, which names the files that have changed, if the code hash differs.
+    code: the Python file, the folder or the installed module that the user names; None: in `folder`.  A result must not
+    decide which other file is executed.  Raises InPythonError if the code is in no file, and ResultError if it differs.
     """
     if declared.is_pickled:
         raise InPythonError(
@@ -195,13 +185,12 @@ def find_code(
         raise ResultError(f"{file}, which computed {path}, must be named to be imported; --code {file} does")
     if code is None and not is_program and not (folder / file).resolve().is_relative_to(folder.resolve()):
         raise ResultError(f"{folder / file}, which computed {path}, must lie beside its study in {folder}; {remedy}")
+    name, base = reference, code if code is not None and code.is_dir() else folder
+    is_module = not file.endswith(".py") and str(code) in (file, reference)
+    if code is not None and not (code.is_dir() or is_program or is_module):
+        name, base = f"{code.name}:{attribute}", code.parent
     try:
-        if code is None or code.is_dir() or is_program:
-            found = find_named_code(reference, folder if code is None or not code.is_dir() else code, depends)
-        elif str(code) in (file, reference) and not file.endswith(".py"):
-            found = find_named_code(reference, folder, depends)
-        else:
-            found = find_named_code(f"{code.name}:{attribute}", code.parent, depends)
+        found = find_named_code(name, base, depends)
     except StudyError as error:
         raise ResultError(f"{error}; {remedy}") from None
     recorded, now = dict(declared.files), dict(found.files)

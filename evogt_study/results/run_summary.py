@@ -24,8 +24,7 @@ _FOOTER = struct.Struct("<Q16s16s16s")
 """Length of the summary, the checksum of all bytes before it, its own checksum, and a name."""
 _NAME = b"evogt summary 1\n"
 _BLOCK = 2**20
-MAX_TEXT = 2**24
-"""Size of a summary up to which it is read: the study text and some messages."""
+MAX_TEXT = 2**24  # size of a summary up to which it is read: the study text and some messages
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Records arrive in any order.  Arrays stay in the files of the runs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,25 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.results.index import pack_records
-from evogt_study.schema.records import (
-    ATTRIBUTE,
-    COORDINATE,
-    EXACT,
-    NUMBERS,
-    VARIABLE,
-    RunRecords,
-    Stack,
-    classify_dtype,
-)
+from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, RunRecords, Stack, classify_dtype
 from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import Packed, in_memory, pad_of
 from evogt_study.study.case_space import Keys
 from evogt_study.study.plan import Order, Plan
 
-
-def is_finished(status: Status) -> bool:
-    """Return True for a run with any status."""
-    return status != Status.not_run
+NOT_OK = tuple(status for status in Status if status != Status.ok)
+FINISHED = tuple(status for status in Status if status != Status.not_run)
 
 
 @dataclass(frozen=True)
@@ -53,14 +42,12 @@ class Shape:
     @staticmethod
     def of(stack: Stack) -> Shape:
         """Return the shape of a stack.  Numbers without units have the units "1"."""
-        dtype, kind = stack.values.dtype, classify_dtype(stack.values.dtype)
+        dtype, kind, is_large = stack.values.dtype, classify_dtype(stack.values.dtype), False
         units = str(stack.attributes.get("units", "1" if kind == NUMBERS else ""))
-        types = frozenset([dtype]) if kind == NUMBERS else frozenset[np.dtype[Any]]()
-        is_large = False
         if dtype.kind in "iu" and dtype.itemsize == 8:
             limits = stack.values.limits if isinstance(stack.values, Packed) else stack.values
             is_large = bool(limits.size) and (int(limits.max()) > EXACT or int(limits.min()) < -EXACT)
-        return Shape(stack.role, stack.dims, kind, units, types, is_large)
+        return Shape(stack.role, stack.dims, kind, units, frozenset([dtype] if kind == NUMBERS else []), is_large)
 
     def __str__(self) -> str:
         return f"a{'n' * (self.role == ATTRIBUTE)} {self.role} of {self.kind} over ({', '.join(self.dims)})"
@@ -88,7 +75,8 @@ def add_shapes(shapes: Shapes, axes: tuple[str, ...], stacks: Iterable[Stack]) -
             other = shapes.get((dim, False)) if dim in shape.dims else None
             if other is not None and (other.role, other.dims) != (COORDINATE, (dim,)):
                 return f"`{dim}` is a dimension here, but {other} in other runs"
-        shape = replace(known, types=known.types | shape.types, is_large=known.is_large or shape.is_large)
+        if (known.types, known.is_large) != (shape.types, shape.is_large):
+            shape = replace(known, types=known.types | shape.types, is_large=known.is_large or shape.is_large)
         if shape.is_large and common_type(shape.types).kind == "f":
             return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
         shapes[key] = shape
@@ -128,9 +116,29 @@ class RunTable:
         self.shapes: Shapes = {}
         self.left_out: set[str] = set()
 
+    # not the ordered keys: 8 bytes for each case instead of 28; stable, so that the lowest case with a key comes first
     @cached_property
-    def _index(self) -> KeyIndex:
-        return KeyIndex(self.keys)
+    def _by_key(self) -> npt.NDArray[np.intp]:
+        """The cases in the order of their keys."""
+        return np.argsort(self.keys, kind="stable")
+
+    def _find(self, wanted: Keys) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Find numbers of keys and of their cases, in pairs, in the order of the cases."""
+        different, first = np.unique(wanted, return_index=True)
+        begin = np.searchsorted(self.keys, different, "left", self._by_key)
+        count = np.searchsorted(self.keys, different, "right", self._by_key) - begin
+        count[different == b""] = 0  # no case
+        # the positions begin, ..., begin + count - 1 of each key in one array: 0, 1, 2, ... shifted by `begin`, less
+        # the number of positions of earlier keys
+        ahead = np.cumsum(count) - count
+        case = self._by_key[np.repeat(begin - ahead, count) + np.arange(count.sum())]
+        by_case = np.argsort(case)
+        return np.repeat(first, count)[by_case], case[by_case]
+
+    @property
+    def is_run(self) -> npt.NDArray[np.bool_]:
+        """The planned cases with a record."""
+        return np.asarray((self.status != Status.not_run) & (self.keys != b""))
 
     def commonest_message(self) -> str:
         """Return the most frequent message of runs that are not ok, empty if there is none."""
@@ -140,41 +148,36 @@ class RunTable:
     def contains(self, keys: Sequence[str] | Keys, unless: Sequence[Status] = ()) -> npt.NDArray[np.bool_]:
         """Return which of `keys` belong to a case whose status is not in `unless`."""
         wanted = np.array(keys, dtype=np.bytes_)
-        different, which = np.unique(wanted, return_inverse=True)
-        known = np.zeros(len(different), dtype=bool)
-        number, case = self._index.found(different)
-        known[number[~np.isin(self.status[case], unless)]] = True
-        return known[which]
+        _, case = self._find(wanted)
+        return np.isin(wanted, self.keys[case[~np.isin(self.status[case], unless)]])
 
     def has_missing(self, settled: Sequence[Status]) -> bool:
         """Return True if a planned case has a status that is not in `settled`."""
         return bool(np.any(~np.isin(self.status, settled) & (self.keys != b"")))
 
     def add(
-        self,
-        records: RunRecords,
-        wanted: Callable[[Status], bool] = is_finished,
-        replaced: Sequence[Status] = (Status.not_run,),
-        attempts: np.ufunc = np.maximum,
-    ) -> npt.NDArray[np.intp]:
+        self, records: RunRecords, wanted: Sequence[Status] = FINISHED,
+        replaced: Sequence[Status] = (Status.not_run,), attempts: np.ufunc = np.maximum, *, is_checked: bool = False,
+    ) -> npt.NDArray[np.intp]:  # fmt: skip
         """Add the records of this plan whose status is `wanted`; for other records only the attempts count.
 
-        A case with a record keeps it, since records with equal keys are equal.  A run that is ok replaces the statuses
-        in `replaced`.  attempts: combines two numbers of attempts.  Returns the cases that are new.
+        A run that is ok replaces the statuses in `replaced`: `NOT_OK` if several records may have one key.  attempts:
+        combines two numbers of attempts; np.add if all were computed.  is_checked: they are from `check`.  Returns
+        the cases that are new.
         """
         records = pack_records(records)
-        number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
+        number, case = self._find(np.array(records.keys, dtype=np.bytes_))
         is_open = np.isin(self.status[case], replaced)
         number, case = number[is_open], case[is_open]
-        records = self._check(records, number)
+        records = records if is_checked else self._check(records, number)
         self.left_out |= set(records.left_out)
         # also for records that are not added: a failure that runs again has been tried
         self.attempts[case] = attempts(self.attempts[case], records.attempts[number])
-        new = records.status[number]
         # a run that is ok stays: another one with its key is equal, and a failure says less
+        new = records.status[number]
         is_better = (self.status[case] == Status.not_run) | (new == Status.ok)
-        is_taken: npt.NDArray[np.bool_] = is_better & np.isin(new, list(filter(wanted, Status)))
-        number, case = number[is_taken], case[is_taken]
+        chosen: npt.NDArray[np.bool_] = is_better & np.isin(new, list(wanted))
+        number, case = number[chosen], case[chosen]
         self.status[case], self.wall_seconds[case] = records.status[number], records.wall_seconds[number]
         self.messages[case] = np.array(records.messages, dtype=object)[number]
         if any(records.outputs):
@@ -183,38 +186,30 @@ class RunTable:
         sets = {text: position for position, text in enumerate(self.software_sets)}
         software = np.array([sets.setdefault(text, len(sets)) for text in records.software], dtype=np.int32)
         self.software_sets, self.software[case] = list(sets), software[number]
+        places = dict[int, tuple[Any, Any]]()
         for stack in records.stacks:
-            place_of = np.full(len(records.keys), -1)  # -1: the record has no value of this variable
-            place_of[stack.rows] = np.arange(len(stack.rows))
-            place = place_of[number]
-            if not (place >= 0).any():
+            if id(stack.rows) not in places:  # most variables share the rows
+                place_of = np.full(len(records.keys), -1)  # -1: the record has no value of this variable
+                place_of[stack.rows] = np.arange(len(stack.rows))
+                place = place_of[number]
+                places[id(stack.rows)] = case[place >= 0], place[place >= 0]
+            own, place = places[id(stack.rows)]  # in the order of the plan
+            if not len(own):
                 continue
             columns = self.attributes if stack.role == ATTRIBUTE else self.columns
-            if stack.name not in columns:
-                columns[stack.name] = RunColumn.empty(self.size, stack)
-            column, own = columns[stack.name], case[place >= 0]  # in the order of the plan
+            column = columns.get(stack.name) or columns.setdefault(stack.name, RunColumn.empty(self.size, stack))
             if own[0] < column.first:
                 column.first, column.attributes = int(own[0]), stack.attributes
-            values = stack.values[place[place >= 0]]
+            values = stack.values[place]
             if isinstance(column.data, Packed):
                 column.data.put(own, values)
             else:
                 column.data.put(own, values, self.shapes[column_key(stack)].types)
         return case
 
-    def add_all(
-        self,
-        found: Iterable[RunRecords],
-        wanted: Callable[[Status], bool] = is_finished,
-        attempts: np.ufunc = np.maximum,
-    ) -> None:
-        """Add several records: a run that is ok replaces a failure.  attempts: np.add if all were computed."""
-        for records in found:
-            self.add(records, wanted, [status for status in Status if status != Status.ok], attempts)
-
-    def checked(self, records: RunRecords) -> RunRecords:
+    def check(self, records: RunRecords) -> RunRecords:
         """Return records with earlier attempts added.  Runs whose variables have another shape than before fail."""
-        number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
+        number, case = self._find(np.array(records.keys, dtype=np.bytes_))
         before = np.zeros_like(records.attempts)
         before[number] = self.attempts[case]
         return self._check(replace(records, attempts=records.attempts + before), number)
@@ -242,7 +237,7 @@ class RunTable:
 
     def records(self, columns: Mapping[str, RunColumn] | None = None) -> tuple[RunRecords, Order]:
         """Return the records of all finished runs and their cases, the first of equal keys.  columns: None for all."""
-        cases = self._distinct(np.flatnonzero((self.status != Status.not_run) & (self.keys != b"")))
+        cases = self._distinct(np.flatnonzero(self.is_run))
         row_of = np.full(self.size, -1)
         row_of[cases] = np.arange(len(cases))
         stacks = []
@@ -256,22 +251,18 @@ class RunTable:
                     values = values.astype(str if dtype.kind == "O" else dtype)
                 stacks.append(Stack(name, column.dims, row_of[some], values, column.attributes, column.role))
         keys: Any = self.keys[cases]  # as bytes for a file: strings take four times the memory
-        records = RunRecords(
+        return RunRecords(
             keys=tuple(map(bytes.decode, keys.tolist())) if columns is None else keys,
-            status=self.status[cases],
-            messages=tuple(self.messages[cases].tolist()),
-            outputs=() if self.outputs is None else tuple(self.outputs[cases].tolist()),
-            wall_seconds=self.wall_seconds[cases],
-            attempts=self.attempts[cases],
+            status=self.status[cases], wall_seconds=self.wall_seconds[cases], attempts=self.attempts[cases],
             software=tuple(self.software_sets[number] for number in self.software[cases].tolist()),
-            stacks=tuple(stacks),
-        )
-        return records, cases
+            messages=tuple(self.messages[cases].tolist()), stacks=tuple(stacks),
+            outputs=() if self.outputs is None else tuple(self.outputs[cases].tolist()),
+        ), cases  # fmt: skip
 
     @property
     def n_finished(self) -> int:
         """Number of planned cases with a record."""
-        return int(np.count_nonzero((self.status != Status.not_run) & (self.keys != b"")))
+        return int(np.count_nonzero(self.is_run))
 
     def missing(self) -> npt.NDArray[np.int64]:
         """Return the cases without a record, in the order of the plan; only the first case with each key."""
@@ -280,42 +271,15 @@ class RunTable:
 
     def _distinct(self, cases: Order) -> Order:
         """Return the first case with each key."""
-        if self._index.distinct:  # the usual case: finding equal keys takes five times their memory
-            return cases
-        return np.asarray(cases[np.sort(np.unique(self.keys[cases], return_index=True)[1])])
+        ordered = self.keys[self._by_key]
+        if np.any((ordered[1:] == ordered[:-1]) & (ordered[1:] != b"")):
+            return np.asarray(cases[np.sort(np.unique(self.keys[cases], return_index=True)[1])])
+        return cases  # the usual case: finding equal keys takes five times their memory
 
     def counts(self) -> dict[Status, int]:
         """Return the number of planned cases by status."""
         counts = np.bincount(self.status[self.keys != b""], minlength=len(Status))
         return {status: int(counts[status]) for status in Status}
-
-
-class KeyIndex:
-    """Index from run keys to the numbers of their cases."""
-
-    # the order of the keys, not the ordered keys: 8 bytes for each case instead of 28
-    def __init__(self, keys: Keys) -> None:
-        # stable, so that the lowest case with a key comes first
-        self._keys, self._cases = keys, np.argsort(keys, kind="stable")
-
-    @cached_property
-    def distinct(self) -> bool:
-        """True if no two cases have the same key."""
-        ordered = self._keys[self._cases]
-        return not np.any((ordered[1:] == ordered[:-1]) & (ordered[1:] != b""))
-
-    def found(self, wanted: Keys) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Find numbers of keys and of their cases, in pairs, in the order of the cases."""
-        different, first = np.unique(wanted, return_index=True)
-        begin = np.searchsorted(self._keys, different, "left", self._cases)
-        count = np.searchsorted(self._keys, different, "right", self._cases) - begin
-        count[different == b""] = 0  # no case
-        # the positions begin, ..., begin + count - 1 of each key in one array: 0, 1, 2, ... shifted by `begin`, less
-        # the number of positions of earlier keys
-        ahead = np.cumsum(count) - count
-        case = self._cases[np.repeat(begin - ahead, count) + np.arange(count.sum())]
-        by_case = np.argsort(case)
-        return np.repeat(first, count)[by_case], case[by_case]
 
 
 class Cells(NamedTuple):
@@ -397,9 +361,9 @@ class RunColumn:
     @property
     def is_number(self) -> bool:
         """True for a variable of one number for each run."""
-        return not self.dims and self.role == VARIABLE and classify_dtype(self.dtype) == NUMBERS
+        return not self.dims and self.role != COORDINATE and classify_dtype(self.dtype) == NUMBERS
 
-    def common(self) -> npt.NDArray[Any] | None:
+    def common_value(self) -> npt.NDArray[Any] | None:
         """Return the value of all runs that have one, if it is the same.  NaN is equal to NaN."""
         data, dtype = self.data[self.present], self.dtype
         if not len(data) or (isinstance(data, Packed) and (data.shapes != data.shapes[0]).any()):
@@ -408,9 +372,9 @@ class RunColumn:
         if isinstance(data, Packed) and len({data.forms[form][::2] for form in set(data.form.tolist())}) == 1:
             marks = data.pieces[["row", "size", "checksum"]]
             return first if (marks == marks[:1]).all() else None
-        return first if equal(np.asarray(data, dtype), first).all() else None
+        return first if are_equal(np.asarray(data, dtype), first).all() else None
 
-    def loaded(self, lengths: tuple[int, ...] | None = None) -> Cells:
+    def load(self, lengths: tuple[int, ...] | None = None) -> Cells:
         """Return the values in memory, arrays filled up to `lengths`."""
         if isinstance(self.data, Scalars):
             return Cells(self.data.cells, ~self.present)
@@ -419,7 +383,7 @@ class RunColumn:
         return Cells(values, self.data.has_missing(lengths))
 
 
-def equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def are_equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return which values are equal.  NaN is equal to NaN, and NaT to NaT."""
     same = np.asarray(one == other)
     return same | ((one != one) & (other != other)) if one.dtype.kind in "fMm" else same

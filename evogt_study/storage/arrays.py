@@ -1,7 +1,7 @@
 """Large arrays: slab by slab, packed in chunks, or computed once for all workers of a machine.
 
 `slabs` splits an array into contiguous parts.  `Packed` holds the arrays of runs as they lie in a batch, a shard or a
-result, each in pieces with a checksum.  `once` shares a computed array between workers.
+result, each in pieces with a checksum.  `load_or_compute` shares one between workers.
 """
 
 from __future__ import annotations
@@ -28,12 +28,9 @@ from evogt_study.storage.atomic import write_atomically
 from evogt_study.storage.untrusted import checksum as checksum
 
 Array = npt.NDArray[np.float64]
-SLAB = 2**15
-"""Largest number of values in a slab: 256 KiB of numbers, and some MB of Python strings."""
-CHUNK_BYTES = 2**20
-"""Bytes of a chunk of the result file: the cache of h5py holds one, and packing is fastest at this size."""
-LARGE_BYTES = 2**16
-"""Bytes of the array of one run above which the worker packs it, in chunks of its own."""
+SLAB = 2**15  # largest number of values in a slab: 256 KiB of numbers, and some MB of Python strings
+CHUNK_BYTES = 2**20  # bytes of a chunk of a result: the cache of h5py holds one, and packing is fastest at this size
+LARGE_BYTES = 2**16  # bytes of the array of one run above which the worker packs it, in chunks of its own
 LEVEL, SAMPLE, BLOCK = 1, 4096, 64
 """Level of compression, bytes of a byte plane that show whether it is noise, and bytes that are stored or deflated."""
 _LARGEST = 2**63 - 1
@@ -118,8 +115,7 @@ def _deflate(content: Any) -> bytes:
     return bytes(packer.compress(content) + packer.flush(isal_zlib.Z_SYNC_FLUSH))
 
 
-_deflate_short = lru_cache(maxsize=1024)(_deflate)
-"""Padded runs end in the same bytes again and again."""
+_deflate_short = lru_cache(maxsize=1024)(_deflate)  # padded runs end in the same bytes again and again
 
 
 def unpack(packed: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -317,11 +313,6 @@ class Packed:
         return (len(self.form), *map(int, shapes.max(axis=0) if len(shapes) else self.shapes[:0].sum(axis=0)))
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions, the rows included."""
-        return 1 + int(self.shapes.shape[1])
-
-    @property
     def nbytes(self) -> int:
         """Stored bytes.  A piece that runs share counts once."""
         return int(np.unique(self.pieces[self.present][["file", "offset", "size"]])["size"].sum())
@@ -352,10 +343,7 @@ class Packed:
         return made
 
     def read_into(self, made: npt.NDArray[Any], places: npt.NDArray[np.intp], rows: npt.NDArray[np.intp]) -> None:
-        """Read the arrays of `rows`, which have one, into `places` of `made`, which increase.
-
-        Runs of one shape that lie together are read at once.
-        """
+        """Read the arrays of `rows`, which have one, into `places` of `made`, which increase; neighbours at once."""
         first, shapes, form = self.pieces[rows, 0], self.shapes[rows], self.form[rows]
         begin, is_raw = first["offset"], first["row"] == RAW
         joined = (shapes[1:] == shapes[:-1]).all(axis=1) & (first["file"][1:] == first["file"][:-1])
@@ -410,7 +398,7 @@ class Packed:
 
     def check(self, end: int) -> None:
         """Raise ValueError unless a file of `end` bytes can hold the pieces, in the forms that this package writes."""
-        ndim, pieces, shapes = self.ndim - 1, self.pieces, self.shapes
+        ndim, pieces, shapes = self.shapes.shape[1], self.pieces, self.shapes
         is_right: Any = len(shapes) == len(pieces) == len(self.limits) == len(self) and pieces.dtype == PIECE
         if is_right and pieces.ndim == 2 and pieces.shape[1] and len(self):
             inside = (pieces["file"] == 0) & (pieces["offset"] >= 0) & (pieces["size"] >= 0)
@@ -439,7 +427,7 @@ class Packed:
     def joined(several: Sequence[Packed]) -> Packed:
         """Concatenate the rows."""
         starts = np.cumsum([0, *map(len, several)])
-        made = Packed.empty(int(starts[-1]), several[0].ndim - 1)
+        made = Packed.empty(int(starts[-1]), several[0].shapes.shape[1])
         for start, packed in zip(starts, several, strict=False):
             made.put(np.arange(start, start + len(packed)), packed)
         return made

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ResultError
-from evogt_study.results.shards import ShardFolder, shard_folder
+from evogt_study.results.finished import ShardFolder, shard_folder
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, Needs, RunRecords
 from evogt_study.storage.atomic import identity

@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 from forked import forking
 
-from evogt_study.results.shards import ShardFolder
+from evogt_study.results.finished import ShardFolder
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="a C compiler counts the calls")
 NEVER = 10**9

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from helpers import eventually, read_study
 
-from evogt_study.results.shards import shard_files, shard_folder
+from evogt_study.results.finished import shard_files, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import only_writer
 from evogt_study.workers.signals import defer_signals, handle_signals, parse_seconds

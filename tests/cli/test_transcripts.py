@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import write_computed_result
 
-from evogt_study.results.finished import describe
-from evogt_study.results.shards import shard_folder, write_shard
+from evogt_study.results.finished import describe, shard_folder, write_shard
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here

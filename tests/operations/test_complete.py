@@ -10,7 +10,7 @@ from helpers import rewritten
 
 from evogt_study.operations.complete import complete_result
 from evogt_study.results import provenance
-from evogt_study.results.shards import shard_folder
+from evogt_study.results.finished import shard_folder
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 

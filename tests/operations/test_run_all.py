@@ -12,8 +12,8 @@ from helpers import read_study, same_numbers
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.operations.run import STUDIES_AT_ONCE, run_all
+from evogt_study.results.finished import shard_folder
 from evogt_study.results.netcdf import read_result
-from evogt_study.results.shards import shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.study import Study
 from evogt_study.workers.options import RunOptions

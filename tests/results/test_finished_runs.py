@@ -7,9 +7,8 @@ from helpers import PARABOLA, PILOTED
 
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
-from evogt_study.results.decisions import choose
-from evogt_study.results.finished import describe, read_finished_runs
-from evogt_study.results.shards import remove_shards, shard_folder, write_shard
+from evogt_study.results.decisions import choose_parameters
+from evogt_study.results.finished import describe, read_finished_runs, remove_shards, shard_folder, write_shard
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -99,4 +98,4 @@ def test_what_is_finished_can_be_opened(own_study, folder):
 def test_what_a_pilot_cannot_minimise(own_study, returned, said):
     study = own_study(f"def method(seed, gamma, target):\n    return {{'error': {returned}}}\n", PILOTED)
     with pytest.raises(PilotError, match=f"cannot minimise `error`: it is {said}"):
-        choose(study.pilot, compute_table(plan_study(study)[0]))
+        choose_parameters(study.phases[0], compute_table(plan_study(study)[0]))

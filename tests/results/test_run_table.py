@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evogt_study.results.dataset import dataset, records_of
-from evogt_study.results.table import RunTable
+from evogt_study.results.table import NOT_OK, RunTable
 from evogt_study.schema.records import COORDINATE, VARIABLE, RunRecords, Stack
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import plan_study
@@ -61,13 +61,13 @@ def filled(plan, *batches, coordinates=()):
 
 def column(table, name):
     """The values of the one variable of that name."""
-    return table.columns[name].loaded().values
+    return table.columns[name].load().values
 
 
 def state(table):
     """All that a table holds, in a form that compares equal if NaN is NaN and kinds are the same."""
     columns = {
-        name: (found.role, found.dtype.str, [each.tolist() for each in found.loaded()], found.attributes, found.first)
+        name: (found.role, found.dtype.str, [each.tolist() for each in found.load()], found.attributes, found.first)
         for name, found in table.columns.items()
     }  # fmt: skip
     rows = (table.status, table.messages, table.wall_seconds, table.attempts, table.software, table.keys)
@@ -117,11 +117,11 @@ def test_records_fill_the_table_in_any_order_with_the_same_result(plan, name, co
 def test_a_record_that_is_not_wanted_leaves_its_attempts(plan):
     table = RunTable(plan)
     for _ in range(2):  # as in a result and in a shard that a killed command has left beside it
-        table.add(records(plan, {0: Status.failed, 1: {"v": 1.0}}), lambda status: status == Status.ok)
+        table.add(records(plan, {0: Status.failed, 1: {"v": 1.0}}), [Status.ok])
     assert table.status.tolist()[:2] == [Status.not_run, Status.ok]
     assert table.attempts.tolist()[:2] == [1, 1]
     assert table.messages[0] == ""
-    again = table.checked(records(plan, {0: {"v": 5.0}, 2: {"v": 5.0}}))
+    again = table.check(records(plan, {0: {"v": 5.0}, 2: {"v": 5.0}}))
     assert again.attempts.tolist() == [2, 1]
     for _ in range(2):
         table.add(again)
@@ -137,7 +137,8 @@ RUNS = st.dictionaries(st.integers(0, 5), st.sampled_from([{"v": 1.0}, *list(Sta
 def test_of_all_records_one_that_is_ok_counts_then_the_first_that_is_wanted(plan, batches, kept):
     table = RunTable(plan)
     wanted = {Status.ok, *kept}
-    table.add_all([records(plan, runs) for runs in batches], wanted.__contains__, attempts=np.add)
+    for runs in batches:
+        table.add(records(plan, runs), tuple(wanted), NOT_OK, np.add)
     for number in range(6):
         fates = [Status.ok if isinstance(runs[number], dict) else runs[number] for runs in batches if number in runs]
         taken = [fate for fate in sorted(fates, key=lambda fate: fate != Status.ok) if fate in wanted]
@@ -216,5 +217,5 @@ def test_a_failed_run_that_is_several_cases_has_been_tried_once(small_study):
     table.add(records(plan, {0: Status.failed}))
     assert table.attempts.tolist() == [1, 1, 0, 0]  # transnet has no N1
     again = RunTable(plan)
-    again.add_all([records_of(dataset(table, study))])
+    again.add(records_of(dataset(table, study)))
     assert again.attempts.tolist() == [1, 1, 0, 0]

@@ -12,9 +12,14 @@ import evogt_study as evs
 from evogt_study.errors import ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.results import finished as finished_runs
-from evogt_study.results import shards as run_sources
-from evogt_study.results.finished import describe, description_path, read_partial_result
-from evogt_study.results.shards import remove_shards, shard_folder, write_shard
+from evogt_study.results.finished import (
+    describe,
+    description_path,
+    read_partial_result,
+    remove_shards,
+    shard_folder,
+    write_shard,
+)
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic import process_mark, remove_unfinished, write_atomically
 from evogt_study.study.plan import plan_study
@@ -101,7 +106,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
     plan, path = plan_study(study)[-1], tmp_path / "r.nc"
     describe(path, study)
     write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, list(plan.cases()))))
-    look = run_sources.shard_files
+    look = finished_runs.shard_files
 
     def overtaken(folder):
         if not path.exists():
@@ -109,7 +114,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
             remove_shards(folder, (), description_path(path))
         return look(folder)
 
-    monkeypatch.setattr(run_sources, "shard_files", overtaken)
+    monkeypatch.setattr(finished_runs, "shard_files", overtaken)
     if of == "a result":
         assert read_partial_result(path) is None  # but the result is whole now
     else:

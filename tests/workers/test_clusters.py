@@ -23,7 +23,7 @@ from helpers import eventually, read_study
 
 import evogt_study as evs
 from evogt_study.errors import InputError, SweepError
-from evogt_study.results.shards import read_shard, shard_files, shard_folder
+from evogt_study.results.finished import read_shard, shard_files, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.workers import clusters
 from evogt_study.workers.dask_executor import CONNECTION_LOST

@@ -9,7 +9,7 @@ import pytest
 from helpers import eventually, read_study
 
 import evogt_study as evs
-from evogt_study.results.shards import shard_files, shard_folder
+from evogt_study.results.finished import shard_files, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 
 pytestmark = pytest.mark.long

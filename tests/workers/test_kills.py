@@ -13,7 +13,7 @@ import psutil
 import pytest
 from helpers import read_study
 
-from evogt_study.results.shards import shard_files, shard_folder
+from evogt_study.results.finished import shard_files, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 
 pytestmark = pytest.mark.long
