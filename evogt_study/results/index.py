@@ -36,21 +36,16 @@ from evogt_study.study.case_space import MAX_CASES, Keys
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, struct.error,
               zlib.error)  # fmt: skip
 """Errors of a file that is damaged or was written by another program."""
-_DEFLATED = 1032
-"""Most bytes that one byte of DEFLATE can encode: 258 in two bits."""
-REFERENCE_BYTES = 16
-"""Bytes of the file for a string that is stored by itself."""
-WHOLE_BYTES = 256 * 2**20
-"""Largest variable that xarray reads in one piece when it opens a file, such as strings in fields of one width."""
+_DEFLATED = 1032  # most bytes that one byte of DEFLATE can encode: 258 in two bits
+REFERENCE_BYTES = 16  # bytes of the file for a string that is stored by itself
+WHOLE_BYTES = 256 * 2**20  # largest variable that xarray reads in one piece when it opens a file, such as strings
 STRUCTURE = ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates")
 """Attributes in which HDF5 and NetCDF keep dimensions."""
 NO_INDEX = "the file has no valid index: another program has changed it, or its end is damaged"
 SECONDS = 60
-BYTES_PER_SECOND = 5_000_000
-"""Reading a file without an index may take `SECONDS`, and one more for each so many bytes."""
+BYTES_PER_SECOND = 5_000_000  # reading a file without an index may take `SECONDS`, and one more for each so many bytes
 _BLOCK = 2**20
-DIGESTS = "content_digests"
-"""Global attribute: the digest of each variable, as JSON."""
+DIGESTS = "content_digests"  # global attribute: the digest of each variable, as JSON
 
 
 class Inspection(NamedTuple):
@@ -104,18 +99,22 @@ def pack_records(records: RunRecords) -> RunRecords:
 # --- bytes ------------------------------------------------------------------------------------------------------------
 
 
+_PLAIN = (str, int, float, bool, type(None))
+
+
 def _flat(content: Any, arrays: list[npt.NDArray[Any]]) -> Any:
     """Return the content without arrays as JSON."""
-    if isinstance(content, Mapping):
-        return {"mapping": [[key, _flat(value, arrays)] for key, value in content.items()]}
     if isinstance(content, (list, tuple)):
-        return [_flat(value, arrays) for value in content]
+        return [value if type(value) in _PLAIN else _flat(value, arrays) for value in content]
     if isinstance(content, (np.ndarray, np.generic)):
         if content.dtype.kind in "OU":
             return {"strings": np.asarray(content).ravel().tolist(), "shape": content.shape}
         arrays.append(np.asarray(content))
         kind = [list(field) for field in content.dtype.descr] if content.dtype.names else content.dtype.str
         return {"array": kind, "shape": content.shape}
+    if isinstance(content, Mapping):
+        parts = [[key, value if type(value) in _PLAIN else _flat(value, arrays)] for key, value in content.items()]
+        return {"mapping": parts}
     return content.hex() if isinstance(content, bytes) else content
 
 
@@ -208,10 +207,7 @@ def _records(known: Mapping[str, Any], file: File) -> RunRecords:
 
 
 def append(file: BinaryIO, target: File, index: Index) -> None:
-    """Write the pieces that are not in the file yet, the index and the end.
-
-    target: the file, under its final name; the arrays of the records are in it afterwards.
-    """
+    """Write the pieces that are not in the file yet, the index and the end.  target: the file, under its final name."""
     end = file.seek(0, os.SEEK_END)
     for stack in _iterate_packed(index):
         end = _append_pieces(file, end, stack.values, target)
@@ -267,9 +263,10 @@ def _checksum_between_pieces(descriptor: int, index: Index, end: int) -> bytes:
     found = [np.array([[offset, size] for _, offset, size, _ in index.places], np.int64).reshape(-1, 2)]
     pieces = (stack.values.pieces.ravel() for stack in _iterate_packed(index))
     found += [np.stack([each["offset"], each["size"]], axis=1) for each in pieces]
-    extents = np.unique(np.concatenate(found), axis=0)
+    extents = np.concatenate(found)
+    extents = extents[extents[:, 1] > 0]
+    extents = extents[np.argsort(extents[:, 0], kind="stable")]
     extents[:, 1] += extents[:, 0]
-    extents = extents[extents[:, 1] > extents[:, 0]]
     begins, ends = [0, *np.maximum.accumulate(extents[:, 1]).tolist()], [*extents[:, 0].tolist(), end]
     gaps = (range(begin, stop, _BLOCK) for begin, stop in zip(begins, ends, strict=True))
     return checksum(*(os.pread(descriptor, min(_BLOCK, gap.stop - at), at) for gap in gaps for at in gap))
@@ -301,7 +298,10 @@ def read_index(path: Path) -> Index | None:
         phases = {str(phase): _records(records, file) for phase, records in known["phases"].items()}
         index = Index(phases, known["axes"], places, known["about"], end=end, rest=rest)
         is_shared = any(axes.get("shared") for axes in index.axes.values())
-        _check_index(index)
+        if not all(at >= 0 and 0 <= size <= end - at for _, at, size, _ in places):
+            raise ValueError("bytes of a variable are not in the file")
+        for records in phases.values():
+            _check_records(records, end)
     except UNREADABLE as error:  # valid, but not what this package writes
         raise DamagedResultError(f"{path} is damaged: its index cannot be read ({error})") from None
     for stack in _iterate_packed(index) if not is_shared else ():  # else a chunk holds a run more than once
@@ -311,31 +311,43 @@ def read_index(path: Path) -> Index | None:
     return index
 
 
-def _check_index(index: Index) -> None:
-    """Raise ValueError unless an index describes runs and pieces that a file of this size can hold."""
-    if not all(at >= 0 and 0 <= size <= index.end - at for _, at, size, _ in index.places):
-        raise ValueError("bytes of a variable are not in the file")
-    for records in index.phases.values():
-        count = len(records.keys)
-        lists = (records.status, records.messages, records.wall_seconds, records.attempts, records.software)
-        if any(len(each) != count for each in lists) or not np.isin(records.status, list(Status)).all():
-            raise ValueError("run metadata have other lengths or values")
-        for stack in records.stacks:
-            rows = stack.rows
-            if rows.dtype.kind not in "iu" or rows.shape != (len(stack.values),) or len(np.unique(rows)) < len(rows):
-                raise ValueError(f"`{stack.name}` has no row for each value")
-            if len(rows) and not 0 <= rows.min() <= rows.max() < count:
-                raise ValueError(f"`{stack.name}` has rows without a run")
-            if isinstance(stack.values, Packed):
-                stack.values.check(index.end)
+def _check_records(records: RunRecords, end: int) -> None:
+    """Raise ValueError unless records describe runs and pieces that a file of `end` bytes can hold."""
+    count = len(records.keys)
+    lists = (records.status, records.messages, records.wall_seconds, records.attempts, records.software)
+    if any(len(each) != count for each in lists) or not np.isin(records.status, list(Status)).all():
+        raise ValueError("run metadata have other lengths or values")
+    for stack in records.stacks:
+        rows = stack.rows
+        if rows.dtype.kind not in "iu" or rows.shape != (len(stack.values),) or len(np.unique(rows)) < len(rows):
+            raise ValueError(f"`{stack.name}` has no row for each value")
+        if len(rows) and not 0 <= rows.min() <= rows.max() < count:
+            raise ValueError(f"`{stack.name}` has rows without a run")
+        if isinstance(stack.values, Packed):
+            stack.values.check(end)
 
 
 def damage(path: Path, index: Index) -> Iterator[str]:
     """Yield a line for each piece whose checksum does not hold, with its variable and runs."""
-    for phase, records in index.phases.items():
-        for stack in records.stacks:
-            if isinstance(stack.values, Packed):
-                yield from _find_damage(index.axes.get(phase, {}), phase, records, stack)
+    stacks = [(phase, stack) for phase, records in index.phases.items() for stack in records.stacks]
+    for phase, stack in ((phase, stack) for phase, stack in stacks if isinstance(stack.values, Packed)):
+        packed, is_whole, wrong = stack.values, dict[int, bool](), dict[int, list[int]]()
+        for place in np.flatnonzero(packed.present).tolist():
+            for piece in packed.pieces[place, : packed.count_of(place)]:
+                at = int(piece["offset"])
+                if at not in is_whole:
+                    is_whole[at] = checksum(packed.content(piece)) == piece["checksum"].tobytes()
+                if not is_whole[at]:
+                    wrong.setdefault(at, []).append(int(stack.rows[place]))
+        for rows in wrong.values():
+            name = index.phases[phase].keys[rows[0]]
+            if axes := index.axes.get(phase):
+                labels = axes["labels"]
+                positions = np.unravel_index(int(axes["cases"][rows[0]]), [*map(len, labels.values())])
+                places = zip(labels.items(), positions, strict=True)
+                name = ", ".join(f"{axis}={each[at]}" for (axis, each), at in places)
+            runs = f"the run {name}" if len(rows) == 1 else f"{len(rows)} runs, for example {name},"
+            yield f"{phase}: `{stack.name}` of {runs} is damaged: its checksum does not hold".lstrip(": ")
     with path.open("rb") as file:
         for name, offset, size, mark in index.places:
             if checksum(os.pread(file.fileno(), size, offset)) != mark:
@@ -344,53 +356,29 @@ def damage(path: Path, index: Index) -> Iterator[str]:
             yield "the file is damaged: the checksum of its attributes and structure does not hold"
 
 
-def _find_damage(axes: Mapping[str, Any], phase: str, records: RunRecords, stack: Stack) -> Iterator[str]:
-    packed, is_whole, wrong = stack.values, dict[int, bool](), dict[int, list[int]]()
-    for place in np.flatnonzero(packed.present).tolist():
-        for piece in packed.pieces[place, : packed.count_of(place)]:
-            at = int(piece["offset"])
-            if at not in is_whole:
-                is_whole[at] = checksum(packed.content(piece)) == piece["checksum"].tobytes()
-            if not is_whole[at]:
-                wrong.setdefault(at, []).append(int(stack.rows[place]))
-    for rows in wrong.values():
-        name = records.keys[rows[0]]
-        if "cases" in axes:
-            labels = axes["labels"]
-            positions = np.unravel_index(int(axes["cases"][rows[0]]), [*map(len, labels.values())])
-            name = ", ".join(f"{axis}={each[at]}" for (axis, each), at in zip(labels.items(), positions, strict=True))
-        runs = f"the run {name}" if len(rows) == 1 else f"{len(rows)} runs, for example {name},"
-        yield f"{phase}: `{stack.name}` of {runs} is damaged: its checksum does not hold".lstrip(": ")
-
-
 # --- files that another program has changed ---------------------------------------------------------------------------
 
 
 def variable_digest(
     shape: tuple[int, ...], dtype: np.dtype[Any], attributes: Mapping[str, Any], pieces: Sequence[tuple[Any, bytes]]
 ) -> str:
-    """Return the digest of a variable: of its stored bytes, its type and its attributes.
-
-    It is an attribute of the file, by which a change by another program is found although the index is gone.
-    """
+    """Return the digest of the bytes, type and attributes of a variable.  It shows changes by another program."""
     plain = dict[str, list[Any]]()  # equal for an attribute as it is written and as h5py reads it
     for name in sorted(attributes):
         value = "" if type(attributes[name]).__name__ == "Empty" else attributes[name]
-        found = value if isinstance(value, list) else np.asarray(value).ravel().tolist()
+        found = [value] if isinstance(value, str) else value
+        found = found if isinstance(found, list) else np.asarray(found).ravel().tolist()
         plain[str(name)] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in found]
     head = repr([shape, dtype.str, plain])
     return checksum(head.encode(), *(repr(start).encode() + mark for start, mark in sorted(pieces))).hex()[:16]
 
 
 def inspect(path: Path) -> Inspection:
-    """Check every byte of a result.
-
-    A file without a valid index is read in a process of its own, since HDF5 may not return from a damaged file.
-    Raises ResultError if the file is not HDF5.
-    """
+    """Check every byte of a result.  Raises ResultError if the file is not HDF5."""
     index = read_index(path)
     if index is not None:
         return Inspection(list(damage(path, index)), [])
+    # in a process of its own, since HDF5 may not return from a damaged file
     seconds = SECONDS + (path.stat().st_size // BYTES_PER_SECOND if path.is_file() else 0)
     command = [sys.executable, "-P", "-m", __name__, str(seconds), str(path)]
     # -P keeps the working folder out of the path: a `json.py` there must not be imported
@@ -439,7 +427,18 @@ def _check_variables(group: Any, phase: str, found: Inspection) -> None:
             made = group.get(name)
             if made is not None and (not hasattr(made, "shape") or _is_bare(made)):
                 continue
-            now = None if made is None else _digest_of(made)
+            now = None
+            if made is not None:
+                attributes = {name: made.attrs[name] for name in made.attrs if name not in STRUCTURE}
+                pieces, starts = list[tuple[Any, bytes]](), list[tuple[int, ...]]()
+                if made.chunks is not None:
+                    made.id.chunk_iter(lambda info, starts=starts: starts.append(info.chunk_offset))
+                    pieces = [(start, checksum(made.id.read_direct_chunk(start)[1])) for start in starts]
+                elif made.size and made.id.get_storage_size():
+                    values = made[()]
+                    parts = values.ravel() if made.dtype.hasobject else [np.asarray(values).tobytes()]
+                    pieces = [((), checksum(*parts))]
+                now = variable_digest(made.shape, made.dtype, attributes, pieces)
         except UNREADABLE as error:
             found.broken.append(f"{phase}: `{name}` is damaged: it cannot be read ({error})")
             continue
@@ -452,24 +451,8 @@ def _is_bare(made: Any) -> bool:
     return bytes(made.attrs.get("NAME", b"")).startswith(NO_VARIABLE[:40].encode())
 
 
-def _digest_of(made: Any) -> str:
-    attributes = {name: made.attrs[name] for name in made.attrs if name not in STRUCTURE}
-    pieces = list[tuple[tuple[int, ...], bytes]]()
-    if made.chunks is not None:
-        starts: list[tuple[int, ...]] = []
-        made.id.chunk_iter(lambda info: starts.append(info.chunk_offset))
-        pieces = [(start, checksum(made.id.read_direct_chunk(start)[1])) for start in starts]
-    elif made.id.get_storage_size():
-        values = made[()] if made.size else np.zeros(0)
-        pieces = [((), checksum(*(values.ravel() if made.dtype.hasobject else [np.asarray(values).tobytes()])))]
-    return variable_digest(made.shape, made.dtype, attributes, pieces)
-
-
 def check_sizes(path: Path) -> None:
-    """Raise DamagedResultError if the file declares more than it can hold, or more than any result has.
-
-    A file of a few kilobytes may declare terabytes of zeros.  A file that is not NetCDF raises what h5py does.
-    """
+    """Raise DamagedResultError if the file declares more than it can hold, such as terabytes of zeros."""
     import h5py
 
     problems, size, least = list[str](), path.stat().st_size, 0.0
@@ -494,13 +477,13 @@ def check_sizes(path: Path) -> None:
 
 def no_netcdf(path: Path, error: Exception) -> ResultError:
     """Return the error for a file that cannot be read as a result, with the remedy that its suffix suggests."""
-    unknown = path.is_dir() or any(text in str(error) for text in ("Unknown file format", "signature not found"))
-    reason = ("it is a folder" if path.is_dir() else "it is no such file") if unknown else error
-    remedies = {
-        ".toml": "; `evogt run` takes a study file, and writes the result that is read here",
-        ".py": "; a script is run by `python`",
-    }
-    return ResultError(f"cannot read {path} as NetCDF: {reason}{remedies.get(path.suffix.lower(), '') * unknown}")
+    if path.is_dir() or any(text in str(error) for text in ("Unknown file format", "signature not found")):
+        study = "; `evogt run` takes a study file, and writes the result that is read here"
+        remedy = {".toml": study, ".py": "; a script is run by `python`"}.get(path.suffix.lower(), "")
+        return ResultError(
+            f"cannot read {path} as NetCDF: it is {'a folder' if path.is_dir() else 'no such file'}{remedy}"
+        )
+    return ResultError(f"cannot read {path} as NetCDF: {error}")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from errno import ENOMEM
 from functools import partial
 from pathlib import Path
@@ -24,19 +25,14 @@ from xarray.backends import BackendArray
 from xarray.coding.variables import lazy_elemwise_func  # type: ignore[attr-defined]
 from xarray.core import indexing
 
-from evogt_study.errors import DamagedResultError, ResultError, shorten
+from evogt_study.errors import ResultError
 from evogt_study.results.index import UNREADABLE, WHOLE_BYTES, Index, append, check_sizes, no_netcdf, variable_digest
-from evogt_study.results.run_metadata import (
-    DIGESTS,
-    SCHEMA_VERSION,
-    find_invalid_metadata,
-    find_other_schema,
-    lacks_parts,
-)
+from evogt_study.results.run_metadata import DIGESTS, check_result
 from evogt_study.results.run_summary import RunSummary
-from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, find_group_name
+from evogt_study.schema.records import RunRecords
+from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, find_group_name
 from evogt_study.storage import arrays
-from evogt_study.storage.arrays import File, Form, Packed, pack
+from evogt_study.storage.arrays import File, Form, pack
 from evogt_study.storage.atomic import make_folder, resolve_link, write_atomically
 from evogt_study.storage.hdf5 import HDF5_LOCK, Group, NetCDFFile
 from evogt_study.storage.paths import description_path
@@ -44,25 +40,16 @@ from evogt_study.storage.paths import description_path
 if TYPE_CHECKING:
     from evogt_study.results.table import RunColumn, RunTable
 
-CHUNK_CACHE = 2**22
-"""Cache of HDF5 for each variable, in bytes: at least one slab.  By default it has 64 MiB."""
-MAX_LOADED_BYTES = 10**9
-"""Bytes of a result up to which it is returned in memory."""
-PLAIN_BYTES = 2**14
-"""Bytes of a variable up to which it is neither chunked nor compressed."""
+CHUNK_CACHE = 2**22  # bytes of the cache of HDF5 for each variable: at least one slab; by default 64 MiB
+MAX_LOADED_BYTES = 10**9  # bytes of a result up to which it is returned in memory
+PLAIN_BYTES = 2**14  # bytes of a variable up to which it is neither chunked nor compressed
 
 
 def write_result(
-    path: Path,
-    phases: Mapping[str, xr.Dataset],
-    tables: Mapping[str, RunTable] | None = None,
+    path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[str, RunTable] | None = None,
     summary: RunSummary | None = None,
-) -> None:
-    """Write the main phase into the root group and earlier phases into groups.  Raises ResultError if the disk refuses.
-
-    Pieces of arrays are copied.  tables: the runs of the phases, which later studies can reuse without HDF5.  summary:
-    the numbers of runs, which `evogt run` reads.
-    """
+) -> None:  # fmt: skip
+    """Write the phases, whose `tables` later studies can reuse.  Raises ResultError if the disk refuses."""
     earlier = {name: data for name, data in phases.items() if name != MAIN}
     phases[MAIN].attrs |= {f"{name}_group": find_group_name(name) for name in earlier}
     try:
@@ -70,17 +57,21 @@ def write_result(
         with HDF5_LOCK, write_atomically(path) as temporary:
             try:
                 target, file = File(path), NetCDFFile(temporary)
-                made = {
-                    name: _GroupWriter(file.group(find_group_name(name)), target, name) for name in (MAIN, *earlier)
-                }
+                made = {name: _GroupWriter(file, target, name) for name in (MAIN, *earlier)}
                 try:
                     for name, writer in made.items():
                         writer.write(phases[name])
                 finally:
                     file.close()
+                records, axes = dict[str, RunRecords](), dict[str, Any]()
+                for phase, table in (tables or {}).items():
+                    records[phase], cases = table.records({**table.columns, **made[phase].columns})
+                    labels = {str(dim): phases[phase][dim].values for dim in phases[phase]["run_status"].dims}
+                    is_shared = len(cases) < np.count_nonzero(table.is_run)
+                    axes[phase] = {"cases": cases, "labels": labels, "shared": is_shared}
+                places = [place for writer in made.values() for place in writer.places]
                 with temporary.open("r+b") as stream:
-                    index = replace(_index(phases, tables or {}, made), summary=summary)
-                    append(stream, target, index)
+                    append(stream, target, Index(records, axes, places, summary=summary))
             except OSError as error:  # before the file that the disk refused is removed
                 free = shutil.disk_usage(path.parent).free
                 raise OSError(error.errno, f"{error.strerror or error}, {free:,} bytes are free there") from None
@@ -89,89 +80,78 @@ def write_result(
         raise ResultError(f"cannot write {path}: {reason}. Make room, or choose another file.") from None
 
 
-def _index(phases: Mapping[str, xr.Dataset], tables: Mapping[str, RunTable], made: Mapping[str, _GroupWriter]) -> Index:
-    """Return the index of a file that is written: records with their pieces in the file."""
-    records, axes = {}, dict[str, Any]()
-    for phase, table in tables.items():
-        records[phase], cases = table.records({**table.columns, **made[phase].columns})
-        data = phases[phase]
-        labels = {str(dim): np.asarray(data[dim].values) for dim in data["run_status"].dims}
-        shared = len(cases) < np.count_nonzero((table.status != Status.not_run) & (table.keys != b""))
-        axes[phase] = {"cases": cases, "labels": labels, "shared": shared}
-    places = [place for writer in made.values() for place in writer.places]
-    return Index(records, axes, places)
-
-
 Chunk = tuple[tuple[int, ...], bytes, bytes, Any]
 """Start of a chunk, its content, its checksum or b"", and for runs their cases, the number of the piece and rows."""
 
 
-@dataclass
-class _GroupWriter:
-    """Writes the runs of a phase.
+class _GroupWriter(Group):
+    """Writes the runs of a phase into the file `target`, which has a temporary name."""
 
-    columns: the columns whose arrays are in the file.  places: bytes of other variables, as in `Index`.  digests: see
-    `variable_digest`.
-    """
-
-    group: Group
-    target: File
-    phase: str
-    columns: dict[str, RunColumn] = field(default_factory=dict)
-    places: list[tuple[str, int, int, bytes]] = field(default_factory=list)
-    digests: dict[str, str] = field(default_factory=dict)
+    def __init__(self, file: NetCDFFile, target: File, phase: str) -> None:
+        super().__init__(file, find_group_name(phase))
+        self.target, self.phase = target, phase
+        self.columns: dict[str, RunColumn] = {}  # those whose arrays are in the file
+        self.places: list[tuple[str, int, int, bytes]] = []  # other variables, as in `Index`
+        self.digests = dict[str, str]()  # see `variable_digest`
 
     def write(self, data: xr.Dataset) -> None:
         """Write all variables and attributes; coordinates of dimensions first."""
-        beside = {str(name): set(coord.dims) for name, coord in data.coords.items() if name not in data.dims}
-        for name in sorted(map(str, data.variables), key=lambda name: (name not in data.dims, name in data.data_vars)):
+        dims, coords = set(data.dims), set(data.coords)
+        beside = {name: set(data.variables[name].dims) for name in sorted(map(str, coords - dims))}
+        for name in sorted(map(str, data.variables), key=lambda name: (name not in dims, name not in coords)):
             variable = data.variables[name]
             lazy = variable._data if variable.size else None
             runs = lazy.array if isinstance(lazy, indexing.LazilyIndexedArray) else None
             if not isinstance(runs, RunArray) or any(key != slice(None) for key in lazy.key.tuple):
                 runs = None  # or the variable was changed since it was made
-            named = sorted(other for other, dims in beside.items() if dims <= set(variable.dims))
-            if variable.dtype.kind in "Mm":
-                variable = _in_units(variable)
-            dtype, attributes = _storage_of(variable, has_fill=name not in data.dims)
-            if named and name not in data.coords:
+            if variable.dtype.kind in "Mm":  # integers in the largest unit that holds them exactly
+                values, kind = variable.values.view(np.int64), variable.dtype.name
+                known = values[values != NAT]
+                units = next(unit for unit, length in _UNITS.items() if not (known % length).any())
+                cf = {"units": units + SINCE, "calendar": "proleptic_gregorian"}
+                cf = cf if variable.dtype.kind == "M" else {"units": units, "dtype": kind}
+                numbers = np.where(values == NAT, NAT, values // _UNITS[units])
+                encoding = {"_FillValue": np.int64(NAT)} if known.size < values.size else {}
+                variable = xr.Variable(variable.dims, numbers, {**variable.attrs, RETURNED_DTYPE: kind, **cf}, encoding)
+            dtype, attributes = np.dtype(variable.encoding.get("dtype", variable.dtype)), dict(variable.attrs)
+            # the type that a run returned if NetCDF lacks it
+            if variable.dtype == np.float16 or (variable.dtype.kind == "O" and dtype.kind in "iu"):
+                attributes[RETURNED_DTYPE] = variable.dtype.name
+            if dtype.kind == "b":
+                dtype, attributes["dtype"] = np.dtype(np.int8), "bool"
+            elif dtype == np.float16:
+                dtype = np.dtype(np.float32)
+            fill = variable.encoding.get("_FillValue", np.nan if dtype.kind == "f" and name not in dims else None)
+            if fill is not None:
+                attributes["_FillValue"] = dtype.type(fill)
+            named = [other for other, own in beside.items() if name not in coords and own <= set(variable.dims)]
+            if named:
                 attributes["coordinates"] = " ".join(named)
             if runs is not None:
                 self.write_runs(name, variable, dtype, attributes, runs)
-            elif dtype.kind in "OUS":
-                self.write_strings(name, variable, attributes)
             else:
                 self.write_values(name, variable, dtype, attributes)
-        self.group.file.set_attributes(self.group.target, {**data.attrs, DIGESTS: json.dumps(self.digests)})
-        self.group.close()
-
-    def write_strings(self, name: str, variable: xr.Variable, attributes: dict[str, Any]) -> None:
-        """Write strings in fields of one width, unless xarray would read too much in one piece."""
-        parts = (np.asarray(variable[slab].values) for slab in arrays.slabs(variable.shape))
-        width = max((_encode(part).dtype.itemsize for part in parts), default=1)
-        if variable.size * width <= WHOLE_BYTES:
-            self.write_values(name, variable, np.dtype(f"S{width}"), {**attributes, "_Encoding": "utf-8"})
-            return
-        # strings of any length, which HDF5 does not compress; a null would end one
-        texts = [text.replace(b"\0", b"") for text in _encode(np.asarray(variable.values)).ravel().tolist()]
-        content = np.array([*texts, None], object)[:-1].reshape(variable.shape)
-        kind = self.group.h5py.string_dtype()
-        made = self.group.variable(name, _sizes(variable), kind, attributes, content=content)
-        self.digests[name] = variable_digest(made.shape, made.dtype, attributes, [((), arrays.checksum(*texts))])
+        self.file.set_attributes(self.group, {**data.attrs, DIGESTS: json.dumps(self.digests)})
+        self.close()
 
     def write_values(self, name: str, variable: xr.Variable, dtype: np.dtype[Any], attributes: dict[str, Any]) -> None:
-        """Write a variable whose values are in memory, in another file or in Dask."""
-        fill, sizes, stored = attributes.get("_FillValue"), _sizes(variable), dtype
-        width: tuple[int, ...] = ()
-        if dtype.kind == "S":
-            stored, width = np.dtype("S1"), (dtype.itemsize,)
-            sizes[f"string{dtype.itemsize}"] = dtype.itemsize
+        """Write a variable whose values are in memory, in another file or in Dask; strings in fields of one width."""
+        fill, sizes, stored, width = attributes.get("_FillValue"), _sizes(variable), dtype, tuple[int, ...]()
+        if dtype.kind in "OUS":
+            parts = (np.asarray(variable[slab].values) for slab in arrays.slabs(variable.shape))
+            width = (max((_encode(part).dtype.itemsize for part in parts), default=1),)
+            if variable.size * width[0] > WHOLE_BYTES:  # xarray would read too much in one piece
+                # strings of any length, which HDF5 does not compress; a null would end one
+                texts = [text.replace(b"\0", b"") for text in _encode(np.asarray(variable.values)).ravel().tolist()]
+                kind, content = self.file.h5py.string_dtype(), np.array([*texts, None], object)[:-1]
+                self.add_variable(name, sizes, kind, attributes, content=content.reshape(variable.shape))
+                return
+            dtype, stored, sizes[f"string{width[0]}"] = np.dtype(f"S{width[0]}"), np.dtype("S1"), width[0]
+            attributes["_Encoding"] = "utf-8"
         if variable.size * dtype.itemsize <= PLAIN_BYTES or not variable.ndim:
-            content = _convert(dtype, fill, np.asarray(variable.values))
-            made = self.group.variable(name, sizes, stored, attributes, content=content)
-            marks = [arrays.checksum(content.tobytes())] if content.size else []
-            found = [((), mark, made.id.get_offset(), made.id.get_storage_size()) for mark in marks]
-            self.digests[name] = variable_digest(made.shape, made.dtype, attributes, [((), mark) for mark in marks])
+            found = self.add_variable(
+                name, sizes, stored, attributes, content=_convert(dtype, fill, np.asarray(variable.values))
+            )
         else:
             chunk = arrays.chunk_shape(variable.shape, dtype.itemsize)
             blank = arrays.pad_of(dtype) if fill is None else fill
@@ -182,36 +162,49 @@ class _GroupWriter:
                     (block,) = arrays.chunks_of(_convert(dtype, fill, np.asarray(part.values)), (*chunk, *width), blank)
                     yield (*start, *(0 for _ in width)), pack(block), b"", None
 
-            made = self.group.variable(name, sizes, stored, attributes, chunk=(*chunk, *width))
-            found = self.place(name, made, attributes, chunks())
+            found = self.add_variable(name, sizes, stored, attributes, chunk=(*chunk, *width), chunks=chunks())
         self.places += [(f"{self.phase}: `{name}`", offset, size, mark) for _, mark, offset, size in found]
 
-    def place(
-        self, name: str, made: Any, attributes: Mapping[str, Any], chunks: Iterator[Chunk]
-    ) -> list[tuple[Any, bytes, int, int]]:
-        """Write packed chunks.  Return for each its cases, its checksum, its offset and its size."""
+    def add_variable(
+        self, name: str, sizes: dict[str, int], dtype: np.dtype[Any], attributes: dict[str, Any], *,
+        content: npt.NDArray[Any] | None = None, chunk: tuple[int, ...] | None = None, chunks: Iterable[Chunk] = (),
+    ) -> list[tuple[Any, bytes, int, int]]:  # fmt: skip
+        """Add a variable.  Return for each piece its cases, its checksum, its offset and its size."""
+        made = self.create_variable(name, sizes, dtype, attributes, chunk=chunk, content=content)
         found: dict[tuple[int, ...], tuple[Any, bytes]] = {}
-        for start, content, mark, cases in chunks:
-            made.id.write_direct_chunk(start, content)
-            self.group.file.check()
-            found[start] = cases, mark or arrays.checksum(content)
         places: list[tuple[Any, bytes, int, int]] = []
-        made.id.chunk_iter(lambda info: places.append((*found[info.chunk_offset], info.byte_offset, info.size)))
+        if content is not None and content.size:
+            is_text = dtype.hasobject
+            found[()] = None, arrays.checksum(*(content.ravel() if is_text else [np.ascontiguousarray(content).data]))
+            places = [] if is_text else [(*found[()], made.get_offset(), made.get_storage_size())]
+        for start, packed, mark, cases in chunks:
+            made.write_direct_chunk(start, packed)
+            self.file.check()
+            found[start] = cases, mark or arrays.checksum(packed)
+        if chunk is not None:
+            made.chunk_iter(lambda info: places.append((*found[info.chunk_offset], info.byte_offset, info.size)))
         marks = [(start, mark) for start, (_, mark) in found.items()]
-        self.digests[name] = variable_digest(made.shape, made.dtype, attributes, marks)
+        self.digests[name] = variable_digest(tuple(sizes.values()), dtype, attributes, marks)
         return places
 
     def write_runs(
         self, name: str, variable: xr.Variable, dtype: np.dtype[Any], attributes: dict[str, Any], runs: RunArray
     ) -> None:
         """Write the arrays of runs: a chunk for each large one, several small ones in a chunk."""
-        data, axes = runs.column.data, len(runs.space)
-        own, full = _chunk_shape(data, runs.lengths, dtype), arrays.chunk_shape(runs.shape, dtype.itemsize)
+        data, axes, own = runs.column.data, len(runs.space), None
+        full, size = arrays.chunk_shape(runs.shape, dtype.itemsize), math.prod(runs.lengths) * dtype.itemsize
+        largest = data.shapes.prod(axis=1)[data.present].max(initial=0) * dtype.itemsize
+        if largest > arrays.LARGE_BYTES or size > arrays.CHUNK_BYTES:  # most runs keep the chunks that they have
+            numbers = data.form[data.pieces["row"][:, 0] == arrays.WHOLE].tolist()
+            forms = [data.forms[number] for number, _ in Counter(numbers).most_common()]
+            chunks_of_runs = [form.chunk for form in forms if form.chunk and form.stored == dtype]
+            fitting = (chunk for chunk in chunks_of_runs if (np.array(chunk) <= runs.lengths).all())
+            own = next(fitting, arrays.chunk_shape(runs.lengths, dtype.itemsize))
         chunk = (*(1,) * axes, *own) if own else full
         form = Form(dtype, dtype, own or (math.prod(full[:axes]), *full[axes:]))
         blank = attributes.get("_FillValue", arrays.pad_of(dtype))
-        made = self.group.variable(name, _sizes(variable), dtype, attributes, chunk=chunk)
-        found = self.place(name, made, attributes, _chunks_of_runs(runs, dtype, chunk, form, blank))
+        chunks = _chunks_of_runs(runs, dtype, chunk, form, blank)
+        found = self.add_variable(name, _sizes(variable), dtype, attributes, chunk=chunk, chunks=chunks)
         pieces = np.zeros((len(data), 1 + max((number for (_, number, _), *_ in found), default=0)), arrays.PIECE)
         for (cases, number, rows), mark, offset, size in found:
             for key, value in {"row": rows, "offset": offset, "size": size, "checksum": np.void(mark)}.items():
@@ -223,21 +216,6 @@ class _GroupWriter:
 
 def _sizes(variable: xr.Variable) -> dict[str, int]:
     return {str(dim): size for dim, size in variable.sizes.items()}
-
-
-def _storage_of(variable: xr.Variable, *, has_fill: bool) -> tuple[np.dtype[Any], dict[str, Any]]:
-    """Return the type and the attributes of a variable in the file.  `RETURNED_DTYPE` has a type that NetCDF lacks."""
-    dtype, attributes = np.dtype(variable.encoding.get("dtype", variable.dtype)), dict(variable.attrs)
-    if variable.dtype == np.float16 or (variable.dtype.kind == "O" and dtype.kind in "iu"):
-        attributes[RETURNED_DTYPE] = variable.dtype.name
-    if dtype.kind == "b":
-        dtype, attributes["dtype"] = np.dtype(np.int8), "bool"
-    elif dtype == np.float16:
-        dtype = np.dtype(np.float32)
-    fill = variable.encoding.get("_FillValue", np.nan if dtype.kind == "f" and has_fill else None)
-    if fill is not None:
-        attributes["_FillValue"] = dtype.type(fill)
-    return dtype, attributes
 
 
 class RunArray(BackendArray):
@@ -262,20 +240,6 @@ class RunArray(BackendArray):
             whole = self.column.data.read_padded(cases.ravel()[some], self.lengths, self.dtype, blank)
             made[some] = whole[(slice(None), *key[axes:])]
         return made.reshape(*cases.shape, *made.shape[1:])
-
-
-def _chunk_shape(data: Packed, lengths: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...] | None:
-    """Return the shape of the chunks of each run if an array is large.  Most runs keep the chunks that they have."""
-    largest = data.shapes.prod(axis=1)[data.present].max(initial=0) * dtype.itemsize
-    if largest <= arrays.LARGE_BYTES and math.prod(lengths) * dtype.itemsize <= arrays.CHUNK_BYTES:
-        return None
-    numbers = np.bincount(data.form[data.pieces["row"][:, 0] == arrays.WHOLE], minlength=len(data.forms))
-    for number in np.argsort(numbers)[::-1].tolist():
-        form = data.forms[number]
-        chunk: tuple[int, ...] | None = form.chunk if numbers[number] and form.stored == dtype else None
-        if chunk is not None and all(step <= length for step, length in zip(chunk, lengths, strict=True)):
-            return chunk
-    return arrays.chunk_shape(lengths, dtype.itemsize)
 
 
 def _chunks_of_runs(
@@ -319,8 +283,7 @@ def _encode(words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
     """Return strings in UTF-8."""
     if words.dtype.kind == "S":
         return words
-    found = [word.encode() for word in words.ravel().tolist()]
-    return np.array(found or [b""], np.bytes_)[: words.size].reshape(words.shape)
+    return np.array([*(word.encode() for word in words.ravel().tolist()), b""], np.bytes_)[:-1].reshape(words.shape)
 
 
 def _convert(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -336,20 +299,7 @@ def _convert(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.N
 _UNITS = {"days": 86_400 * 10**9, "seconds": 10**9, "milliseconds": 10**6, "microseconds": 1000, "nanoseconds": 1}
 """Units of dates and durations in a file, in nanoseconds."""
 SINCE = " since 1970-01-01"
-NAT = np.iinfo(np.int64).min
-"""Fill value of dates and durations, and the integer in NumPy's NaT."""
-
-
-def _in_units(variable: xr.Variable) -> xr.Variable:
-    """Return dates or durations as integers in the largest unit that holds them exactly."""
-    values, name = variable.values.view(np.int64), variable.dtype.name
-    there = values[values != NAT]
-    units = next(unit for unit, length in _UNITS.items() if not (there % length).any())
-    numbers = np.where(values == NAT, NAT, values // _UNITS[units])
-    is_date = variable.dtype.kind == "M"
-    cf = {"units": units + SINCE, "calendar": "proleptic_gregorian"} if is_date else {"units": units, "dtype": name}
-    fill = {"_FillValue": np.int64(NAT)} if there.size < values.size else {}
-    return xr.Variable(variable.dims, numbers, {**variable.attrs, RETURNED_DTYPE: name, **cf}, fill)
+NAT = np.iinfo(np.int64).min  # fill value of dates and durations, and the integer in NumPy's NaT
 
 
 def _decode(variable: xr.Variable) -> xr.Variable:
@@ -442,8 +392,8 @@ def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = Tr
         data = xr.Dataset(made, attrs=attributes).set_coords(coords)
         data.set_close(stored.close)
         if chunks is None and cache:
-            _load(data, lambda _: False)
-        _check(path, data)
+            _load(data)
+        check_result(path, data)
         failed.pop_all()
     return data
 
@@ -456,31 +406,27 @@ def load_result(path: Path, data: xr.Dataset) -> xr.Dataset:
 
 def with_numbers(data: xr.Dataset) -> xr.Dataset:
     """Load the variables with at most one value for each run; arrays are read again at each access, without a cache."""
-    data, axes = data.copy(deep=False), set(data["run_status"].dims)
-    _load(data, lambda variable: set(variable.dims) <= axes)
+    data = data.copy(deep=False)
+    _load(data, frozenset(data["run_status"].dims))
     return data
 
 
-def _load(data: xr.Dataset, wanted: Callable[[xr.Variable], bool]) -> None:
-    """Load the variables that are `wanted`, and strings, which xarray cannot transpose in a file."""
+def _load(data: xr.Dataset, axes: frozenset[Hashable] | None = None) -> None:
+    """Load the variables over some of `axes`, and strings, which xarray cannot transpose in a file."""
     with HDF5_LOCK:
         for variable in data.variables.values():
-            if wanted(variable) or variable.dtype.kind in "USO":
+            if variable.dtype.kind in "USO" or (axes is not None and set(variable.dims) <= axes):
                 variable.load()
 
 
 def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset:
-    """Open the runs of one phase.  Values are read on access.
-
-    chunks: as in `xarray.open_dataset`, for dask-backed values.  Raises ResultError if the file is not a result of this
-    package, or has no runs of the phase.
-    """
+    """Open the runs of one phase, which are read on access.  chunks: as in xarray.  Raises ResultError."""
     try:
         return _open(path, find_group_name(phase), chunks)
     except ResultError:
-        if phase != MAIN and path.exists() and phase not in read_result(path):
-            raise ResultError(f"{path} must have {phase} runs, got a result without them") from None
-        raise
+        if phase == MAIN or not path.exists() or phase in read_result(path):
+            raise
+        raise ResultError(f"{path} must have {phase} runs, got a result without them") from None
 
 
 def open_written(path: Path) -> xr.Dataset:
@@ -492,26 +438,11 @@ def open_written(path: Path) -> xr.Dataset:
         return load_result(path, data)
 
 
-def _check(path: Path, data: xr.Dataset) -> None:
-    """Raise ResultError if an open group is not part of a result, or has invalid run metadata."""
-    if version := find_other_schema(data):
-        raise ResultError(
-            f"{path} is a result of schema {shorten(version)}, and this evogt-study reads {SCHEMA_VERSION} and later "
-            "2.x. Read it with the version that wrote it"
-        )
-    if lacks_parts(data):
-        raise ResultError(f"{path} is not a result of this package")
-    for damage in find_invalid_metadata(data):
-        raise DamagedResultError(f"{path} is damaged: {damage}")
-
-
 def _unreadable(path: Path, error: Exception) -> ResultError:
-    if isinstance(error, ResultError):
-        return error
     lacks_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
     if lacks_memory or "Memory allocation" in str(error):  # NetCDF's own text
         return ResultError(f"there is not enough memory to read {path}")
-    return no_netcdf(path, error)
+    return error if isinstance(error, ResultError) else no_netcdf(path, error)
 
 
 def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from evogt_study.errors import DamagedResultError, ResultError, shorten
 from evogt_study.results.index import DIGESTS as DIGESTS
 from evogt_study.schema.variables import (
     BOOKKEEPING,
@@ -24,22 +26,18 @@ from evogt_study.schema.variables import (
     status_codes,
 )
 
-RECORDED = "recorded_coordinates"
-"""Global attribute: names of the coordinates that runs returned."""
+RECORDED = "recorded_coordinates"  # global attribute: names of the coordinates that runs returned
 RETURNED_ATTRIBUTES = "returned_attributes"
 """Global attribute: names of attributes of returned Datasets, and of the attributes or coordinates here, as JSON."""
-CONCATENATED = "concatenated_from"
-"""Global attribute of a joined result: the global attributes of its parts, as JSON."""
+CONCATENATED = "concatenated_from"  # global attribute of a joined result: the global attributes of its parts, as JSON
 OWN_ATTRIBUTES = (
     DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
 )  # fmt: skip
 """Global attributes of a result that neither its study nor its computation gives."""
-RESULT_SCHEMA = "result_schema"
-"""Global attribute: version of the result schema, MAJOR.MINOR."""
+RESULT_SCHEMA = "result_schema"  # global attribute: version of the result schema, MAJOR.MINOR
 SCHEMA_VERSION = "2.0"
 """Version that is written.  A later minor version only adds to a result, so today's readers can read it."""
-SOFTWARE_SETS = "software_sets"
-"""Attribute of `run_software`, which is an index into these version sets, as JSON."""
+SOFTWARE_SETS = "software_sets"  # attribute of `run_software`, which is an index into these version sets, as JSON
 
 
 def returned_coordinates(data: xr.Dataset) -> list[str]:
@@ -85,16 +83,24 @@ def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
     return list(json.loads(data["run_software"].attrs[SOFTWARE_SETS]))
 
 
-def find_other_schema(data: xr.Dataset) -> str:
-    """Return the version of a group's form if this package cannot read it, else ""."""
-    version = str(data.attrs.get(RESULT_SCHEMA, SCHEMA_VERSION))
-    return "" if re.fullmatch(r"2\.\d+", version) else version
-
-
 def lacks_parts(data: xr.Dataset) -> bool:
     """Return True if a group of a file has not all parts of a result."""
     is_whole = set(BOOKKEEPING) - {OUTPUT} <= set(data.variables) and SOFTWARE_SETS in data["run_software"].attrs
     return not (is_whole and {"study", RESULT_SCHEMA} <= set(data.attrs))
+
+
+def check_result(path: Path, data: xr.Dataset) -> None:
+    """Raise ResultError if an open group is not part of a result, or has invalid run metadata."""
+    version = str(data.attrs.get(RESULT_SCHEMA, SCHEMA_VERSION))
+    if not re.fullmatch(r"2\.\d+", version):
+        raise ResultError(
+            f"{path} is a result of schema {shorten(version)}, and this evogt-study reads {SCHEMA_VERSION} and later "
+            "2.x. Read it with the version that wrote it"
+        )
+    if lacks_parts(data):
+        raise ResultError(f"{path} is not a result of this package")
+    for damage in find_invalid_metadata(data):
+        raise DamagedResultError(f"{path} is damaged: {damage}")
 
 
 # readers use these values as indices: a value out of range would raise an error there, or point to another run

@@ -161,11 +161,13 @@ def stack_records(records: Sequence[Record | None]) -> tuple[Stack, ...]:
             for name, datum in data.items():
                 kind = (name, role, datum.dims, *_kind(datum.values, datum.values.shape, datum.attributes))
                 groups.setdefault(kind, []).append((row, datum))
-    return tuple(
-        Stack(kind[0], kind[2], np.array([row for row, _ in group]), np.stack([datum.values for _, datum in group]),
-              dict(group[0][1].attributes), kind[1])
-        for kind, group in groups.items()
-    )  # fmt: skip
+    shared = dict[tuple[int, ...], npt.NDArray[np.int64]]()  # most variables have the same rows
+    stacks = list[Stack]()
+    for (name, role, dims, *_), group in groups.items():
+        numbers, values = tuple(row for row, _ in group), np.stack([datum.values for _, datum in group])
+        rows = shared.setdefault(numbers, np.array(numbers))
+        stacks.append(Stack(name, dims, rows, values, dict(group[0][1].attributes), role))
+    return tuple(stacks)
 
 
 def _kind(values: Any, shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
