@@ -21,7 +21,7 @@ from evogt_study.study.plan import plan_phase
 from evogt_study.study.study import Study
 from evogt_study.workers import clusters
 from evogt_study.workers.batch import Batch, compute_here
-from evogt_study.workers.clusters import local_client
+from evogt_study.workers.clusters import start_local_cluster
 
 SMALL_NUMBERS = """gamma = 2
 quadrature = 40
@@ -63,7 +63,7 @@ def pytest_collection_finish():
 @pytest.fixture(scope="session")
 def client():
     """A client with two workers, as a run without one starts."""
-    with local_client(2) as client:
+    with start_local_cluster(2) as client:
         yield client
 
 

@@ -202,7 +202,7 @@ def print_result(
     with show_progress(quiet) as listener:
         for phase, each in reversed(found.items()):  # the pilot first
             # for a complete result only: others have shown their progress
-            Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).tell(final=True)
+            Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).report(final=True)
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     if as_json:
         print_json({"result": str(path), "complete": True, "phases": describe_runs_as_json(found)})

@@ -45,7 +45,7 @@ def status(
     While the study runs, also show the process, the speed and the time left.  For a study, show what `evogt run` would
     find: cases that you added count as not run.
     """
-    from evogt_study.operations.progress import computation_of
+    from evogt_study.operations.progress import read_computation
 
     inputs.check_together(json=as_json, watch=watch)
     if html is not None:
@@ -65,7 +65,7 @@ def status(
     with suppress(KeyboardInterrupt) if watch else nullcontext():
         while _show_runs(study, path, reuse_from, html, as_json) and watch:
             end = time.monotonic() + (_WATCH_SECONDS if html is None else PAGE_SECONDS)
-            while time.monotonic() < end and computation_of(path).runs:
+            while time.monotonic() < end and read_computation(path).runs:
                 time.sleep(_WATCH_SECONDS / 10)  # the largest delay after the end
             click.clear()  # only on a terminal
 
@@ -74,9 +74,9 @@ def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], ht
     """Print the state of a result and write its page.  Return whether it is being computed."""
     from evogt_study.analysis.runs import count_status
     from evogt_study.methods.current_run import describe_running
-    from evogt_study.operations.progress import computation_of
+    from evogt_study.operations.progress import read_computation
 
-    computation, begun = computation_of(path), description_path(path).exists()
+    computation, begun = read_computation(path), description_path(path).exists()
     if not as_json and (begun or computation.runs):
         print_line(f"{path}: {computation.describe()}")
         display.print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:10])
@@ -204,14 +204,14 @@ def list_(places: tuple[Path, ...]) -> None:
 def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
     """Remove the store of each PATH, a result or a folder of results, for good."""
     from evogt_study.results.finished import prune_store
-    from evogt_study.storage.lease import only_writer
+    from evogt_study.storage.lease import lock_result
     from evogt_study.workers.signals import parse_seconds
 
     if not places:
         raise InputError("`PATH` must be a result or a folder, got none; `evogt store list` shows what there is")
     before = None if older_than is None else time.time() - parse_seconds(older_than, "--older-than")
     for result in _find_results(places):
-        with only_writer(result):
+        with lock_result(result):
             print_line(f"removed {_describe_kept(prune_store(result, before))}")
 
 

@@ -2,7 +2,7 @@
 
 - `complete`: a complete result, recognised by its text before heavy imports
 - `run`: `run`: the loop over phases, plan, workers and table
-- `progress`: `Event`; the progress file; display in a notebook
+- `progress`: `ProgressEvent`; the progress file; display in a notebook
 - `forecast`: time and memory of a study, from a few timed cases
 - `compare`: two runs compared bit for bit
 - `trial`: one case of a study, or of a result computed again

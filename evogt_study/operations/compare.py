@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import shorten
 from evogt_study.results.finished import ResultFile, read_unfinished
-from evogt_study.schema.records import ATTRIBUTE, EXACT, VARIABLE, RunRecords, Stack
+from evogt_study.schema.records import ATTRIBUTE, EXACT, VARIABLE, RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import Packed
 
@@ -92,21 +92,18 @@ def _read_runs(records: RunRecords, rows: list[int]) -> dict[int, _Run]:
     """Read the values of runs."""
     runs: dict[int, _Run] = {row: {} for row in rows}
     for stack in records.select_rows(np.array(rows)).stacks:
-        for row, values in zip(stack.rows.tolist(), _read_arrays(stack), strict=True):
+        packed = stack.values if isinstance(stack.values, Packed) else None
+        for place, row in enumerate(stack.rows.tolist()):
+            values = np.asarray(stack.values[place]) if packed is None else packed.read_row(place)
             runs[rows[row]][stack.name, stack.role == ATTRIBUTE] = stack.dims, values
     return runs
 
 
-def _read_arrays(stack: Stack) -> Iterator[Values]:
-    if isinstance(stack.values, Packed):
-        yield from map(stack.values.read_row, range(len(stack.values)))
-    else:
-        yield from map(np.asarray, stack.values)
-
-
 def _compare_runs(one: _Run, other: _Run) -> Iterator[Difference]:
     names = dict.fromkeys([*other, *one])
-    if all(name in one and name in other and _is_same(one[name][1], other[name][1]) for name in names):
+    pairs = [(one[name][1], other[name][1]) for name in names if name in one and name in other]
+    same = [a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs]
+    if len(same) == len(names) and all(same):
         return
     one, other = map(_without_missing_labels, (one, other))
     for name in names:
@@ -114,10 +111,6 @@ def _compare_runs(one: _Run, other: _Run) -> Iterator[Difference]:
         difference = _compare(name[0], ours, theirs)
         if difference is not None:
             yield difference
-
-
-def _is_same(one: Values, other: Values) -> bool:
-    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
 def _without_missing_labels(run: _Run) -> _Run:
@@ -183,7 +176,7 @@ def _kind(values: Values) -> str:
     return f"{'strings' if values.dtype.kind in 'UMm' else 'numbers'} of {values.ndim} dimensions"
 
 
-def variables(records: RunRecords) -> tuple[str, ...]:
+def name_variables(records: RunRecords) -> tuple[str, ...]:
     """Return names of the variables of the runs, without recorded coordinates."""
     return tuple(stack.name for stack in records.stacks if stack.role == VARIABLE)
 

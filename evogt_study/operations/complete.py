@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evogt_study.errors import EvogtError
 from evogt_study.methods.local_files import read_file_sources
 from evogt_study.results.provenance import PLAN, plan_digest
 from evogt_study.results.run_summary import RunSummary, read_summary
-from evogt_study.storage.lease import only_writer
+from evogt_study.storage.lease import lock_result
 from evogt_study.storage.paths import default_result, shard_folder
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
 
@@ -28,28 +28,28 @@ def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSum
     The study, the package and the Python files must be unchanged since it was planned.  Returns None in all other
     cases; running the study then reports any mistake.  Raises ResultError if another process is writing the result.
     """
+
+    def read_sources() -> Iterator[str]:  # as in `UserCode.sources`
+        for reference in (table.get("method"), table.get("problem")):
+            if isinstance(reference, str) and ":" in reference:
+                file = study_file.parent / reference.rpartition(":")[0]
+                yield from read_file_sources(file, study_file.parent, table.get("depends", []))
+
     try:
         text = read_text(study_file, "the study file", max_bytes=MAX_STUDY_BYTES)
         table = parse_toml(text)
         path = output or default_result(str(table.get("name")))
         if not path.is_file() or shard_folder(path).exists():
             return None
-        plan = plan_digest(text, _read_sources(table, study_file.parent))
+        plan = plan_digest(text, read_sources())
     except (OSError, ValueError, EvogtError):
         return None
-    with only_writer(path):
+    with lock_result(path):
         try:
             summary = read_summary(path)
         except OSError:
             return None
     return (path, summary) if summary is not None and summary.is_complete and summary.plan == plan else None
-
-
-def _read_sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
-    """Yield the text of the Python files of a study and of their dependencies, as in `UserCode.sources`."""
-    for reference in (table.get("method"), table.get("problem")):
-        if isinstance(reference, str) and ":" in reference:
-            yield from read_file_sources(folder / reference.rpartition(":")[0], folder, table.get("depends", []))
 
 
 def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,7 +47,13 @@ from evogt_study.schema.variables import (
 Results = Mapping[Any, xr.Dataset]
 """Results by their label along the new dimension."""
 NOT_PLANNED = {"run_status": Status.not_run, "run_attempts": 0, "run_software": -1}
-"""Values at a point that is not in a result.  Other variables are NaN, or "" for strings."""
+MISSING = {
+    "numbers": np.nan,
+    "strings": "",
+    "dates": np.datetime64("NaT", "ns"),
+    "durations": np.timedelta64("NaT", "ns"),
+}
+"""Values at a point that is not in a result: of run metadata, and of other variables by their kind."""
 OF_ONE_STUDY = {
     DIGESTS, RETURNED_ATTRIBUTES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
 }  # fmt: skip
@@ -129,22 +135,28 @@ def _join(given: Results, dim: str) -> xr.Dataset:
     """Join results along the new dimension, which comes first, over the axes and labels of all of them."""
     axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
     sets = sorted({json.dumps(entry, sort_keys=True) for data in given.values() for entry in software_sets(data)})
-    parts = {label: _renumber_software(_over(axes, label, data, given), sets) for label, data in given.items()}
+    parts = {label: _renumber_software(_expand_axes(axes, label, data, given), sets) for label, data in given.items()}
     found: dict[str, dict[Any, xr.Variable]] = {}
     for label, data in parts.items():
         for name, variable in data.variables.items():
             found.setdefault(str(name), {})[label] = variable
+    fill, stored = dict[str, Any](), dict[str, list[np.dtype[Any]]]()
     for name, each in sorted(found.items(), key=lambda entry: entry[0] not in axes):
-        _check_same(f"`{name}`", {label: _describe(variable) for label, variable in each.items()})
+        units = {label: of.attrs.get("units", "1") for label, of in each.items()}
+        kinds = {label: _kind_of(of) for label, of in each.items()}
+        _check_same(f"`{name}`", {of: kind + f" in {units[of]}" * (units[of] != "1") for of, kind in kinds.items()})
+        fill[name] = NOT_PLANNED.get(name, MISSING[next(iter(kinds.values()))])
+        stored[name] = [np.dtype(of.encoding.get("dtype", of.dtype)) for of in each.values()]
         if name not in BOOKKEEPING and any(name in data.data_vars for data in parts.values()):
             _check_same(f"`{name}`", {label: f"over ({', '.join(map(str, of.dims))})" for label, of in each.items()})
-    fill = {name: _missing(name, next(iter(each.values()))) for name, each in found.items()}
-    stored = {
-        name: [np.dtype(of.encoding.get("dtype", of.dtype)) for of in each.values()] for name, each in found.items()
-    }
-    # a coordinate that differs, or that some results do not have, lies along the new dimension
     beside = dict.fromkeys(str(name) for data in parts.values() for name in data.coords if name not in data.dims)
-    along = [name for name in beside if len(found[name]) < len(parts) or _differs(found[name].values())]
+
+    # a coordinate that differs, or that some results do not have, lies along the new dimension
+    def differs(name: str) -> bool:
+        first, *others = found[name].values()
+        return len(found[name]) < len(parts) or not all(first.equals(each) for each in others)  # type: ignore[no-untyped-call]
+
+    along = list(filter(differs, beside))
     wide = []
     for data in parts.values():
         moved = data.reset_coords([name for name in along if name in data.coords])
@@ -167,7 +179,7 @@ def _join(given: Results, dim: str) -> xr.Dataset:
     return joined.assign_attrs(_attributes(parts, dim))
 
 
-def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
+def _expand_axes(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
     """Return the result over `axes`, those that are its constants included."""
     own = data["run_status"].dims
     returned = [*returned_coordinates(data), *returned_attributes(data).values()]
@@ -195,30 +207,10 @@ def _check_same(what: str, facts: Mapping[Any, str]) -> None:
         )
 
 
-def _differs(found: Iterable[xr.Variable]) -> bool:
-    first, *others = found
-    return not all(each.equals(first) for each in others)  # type: ignore[no-untyped-call]
-
-
-def _describe(variable: xr.Variable) -> str:
-    """Return the kind of a variable's values, and their units."""
-    if _is_text(variable):
-        return "strings"
-    if variable.dtype.kind in "Mm":
-        return "dates" if variable.dtype.kind == "M" else "durations"
-    units = variable.attrs.get("units", "1")
-    return "numbers" if units == "1" else f"numbers in {units}"
-
-
-def _is_text(variable: xr.Variable) -> bool:
-    """Return True for strings.  Integers that no float holds are objects too."""
-    return variable.dtype.kind in "OU" and np.dtype(variable.encoding.get("dtype", object)).kind not in "iu"
-
-
-def _missing(name: str, variable: xr.Variable) -> Any:
-    if variable.dtype.kind in "Mm":
-        return np.array("NaT", dtype=variable.dtype)[()]
-    return NOT_PLANNED.get(name, "" if _is_text(variable) else np.nan)
+def _kind_of(variable: xr.Variable) -> str:
+    if variable.dtype.kind in "OU" and np.dtype(variable.encoding.get("dtype", object)).kind not in "iu":
+        return "strings"  # integers that no float holds are objects too
+    return {"M": "dates", "m": "durations"}.get(variable.dtype.kind, "numbers")
 
 
 def _with_room(variable: xr.DataArray) -> xr.DataArray:

@@ -91,11 +91,11 @@ def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
     if not len(missing):
         return PhaseForecast(plan, n_finished, places, 0, (), Prediction(0.0, 0.0), 0.0)
     stages = count_shared_work(plan, numbers=missing)
-    made = predict(plan, stages, missing)
-    return PhaseForecast(plan, n_finished, places, len(missing), stages, made, worker_memory(plan))
+    made = predict_seconds(plan, stages, missing)
+    return PhaseForecast(plan, n_finished, places, len(missing), stages, made, estimate_worker_memory(plan))
 
 
-def predict(plan: Plan, stages: Sequence[SharedWork], numbers: Order) -> Prediction | None:
+def predict_seconds(plan: Plan, stages: Sequence[SharedWork], numbers: Order) -> Prediction | None:
     """Predict the time of cases, each stage computed once for the cases that share it; None if no case was timed.
 
     stages: `count_shared_work` of some of the cases.  A stage with new results in the second half of them has new
@@ -106,21 +106,21 @@ def predict(plan: Plan, stages: Sequence[SharedWork], numbers: Order) -> Predict
     if not times:
         return None
     sizes = [case.size for case in sample]
-    alone = {size: sum(_seconds(times, stage, size) for stage in {OWN}.union(*times.values())) for size in sizes}
+    alone = {size: sum(_time_stage(times, stage, size) for stage in {OWN}.union(*times.values())) for size in sizes}
     if not is_rough:
         return Prediction(len(numbers) * sum(alone[size] for size in sizes) / len(sizes), max(alone.values()))
     seconds = 0.0
     for entry in stages:
-        taken = sum(count * _seconds(times, entry.stage, work) for work, count in entry.first.items())
-        counted = sum(count * _seconds(times, entry.stage, work) for work, count in entry.all.items())
-        each = sum(_seconds(times, entry.stage, size) for size in sizes) / len(sizes)
+        taken = sum(count * _time_stage(times, entry.stage, work) for work, count in entry.first.items())
+        counted = sum(count * _time_stage(times, entry.stage, work) for work, count in entry.all.items())
+        each = sum(_time_stage(times, entry.stage, size) for size in sizes) / len(sizes)
         grows = entry.cases < len(numbers) and entry.growing and counted > 0.0
         seconds += taken / counted * each * len(numbers) if grows else taken
     # alone a run shares nothing, and would seem to take longer than all of them together
     return Prediction(seconds, min(max(alone.values()), seconds))
 
 
-def _seconds(times: Mapping[float, StageSeconds], stage: str, size: float) -> float:
+def _time_stage(times: Mapping[float, StageSeconds], stage: str, size: float) -> float:
     """Return seconds of a stage in a case of this size: the rate of the timed cases, interpolated in logarithms."""
     if size <= 0.0:  # inconsistent parameters fail at once
         return 0.0
@@ -136,12 +136,12 @@ def sample_cases(plan: Plan, numbers: Order) -> tuple[list[SampledCase], bool]:
     cases = [(int(i), values) for i, values in zip(some, plan.space.each(some), strict=True) if values is not None]
     works = [estimate_work(plan.method, values) for _, values in cases]
     rough = [work for work in works if work is not None]
-    sizes = rough if len(rough) == len(cases) else [_rank(plan, index) for index, _ in cases]
+    sizes = rough if len(rough) == len(cases) else [_rank_case(plan, index) for index, _ in cases]
     found = sorted(SampledCase(size, index) for size, (index, _) in zip(sizes, cases, strict=True))
     return found, sizes is rough
 
 
-def _rank(plan: Plan, index: int) -> float:
+def _rank_case(plan: Plan, index: int) -> float:
     """From 1 for a case with the smallest value of every axis to e for one with the largest values."""
     ranks = []
     for axis, i in zip(plan.space.axes, np.unravel_index(index, plan.space.shape), strict=True):
@@ -211,7 +211,7 @@ def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
 
 
 # a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD
-def worker_memory(plan: Plan) -> float:
+def estimate_worker_memory(plan: Plan) -> float:
     """Return peak memory of a worker process in bytes: the process, the arrays of a run, and cached results of stages.
 
     The cached results of a run count as a quarter of its arrays.  0 if the memory of the runs is unknown.

@@ -35,7 +35,7 @@ class Condition:
     value: str
 
     def mask(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Where the values meet the condition.  Raises InputError if they have no order."""
+        """Return where the values meet the condition.  Raises InputError if they have no order."""
         kind = values.dtype.kind
         try:
             value = np.datetime64(self.value) if kind == "M" else float(self.value) if kind in "iuf" else self.value
@@ -50,11 +50,11 @@ class Condition:
         elif kind == "M":
             same = values == value
         else:
-            same = np.array([self.value in _names(each) for each in values.ravel().tolist()]).reshape(values.shape)
+            same = np.array([self.value in _names_of(each) for each in values.ravel().tolist()]).reshape(values.shape)
         return np.asarray(same if self.sign in ("=", "==") else ~same)
 
 
-def _names(value: object) -> set[str]:
+def _names_of(value: object) -> set[str]:
     """Return the texts by which a value can be named: "own.py:method", "own.py", "own" and "method" for a function."""
     text = text_label(canonical(value))
     file, _, function = text.rpartition(":") if ".py:" in text else ("", "", "")
@@ -99,7 +99,7 @@ def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator
         try:
             with open_partial_result(path, None if conditions else ()) as groups:
                 data = groups[MAIN] if MAIN in groups else next(iter(groups.values()))
-                values = _values(data)
+                values = _read_values(data)
                 known |= values.keys()
                 unknown = [name for name in unknown if name not in values]
                 found = _list_result(path, data, values, conditions)
@@ -112,7 +112,7 @@ def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator
         raise InputError(f"no result in {folder} has `{unknown[0]}`. {suggest(unknown[0], sorted(known))}")
 
 
-def _values(data: xr.Dataset) -> dict[str, xr.Variable]:
+def _read_values(data: xr.Dataset) -> dict[str, xr.Variable]:
     """Return the values that conditions can name: parameters, scalars of a run, status, method and study."""
     axes = data["run_status"].dims
     found = {
@@ -120,11 +120,11 @@ def _values(data: xr.Dataset) -> dict[str, xr.Variable]:
         if set(each.dims) <= set(axes) and not str(name).startswith("run_")
     }  # fmt: skip
     status = xr.Variable(axes, STATUS_NAMES[status_codes(data["run_status"])])
-    own = {"status": status, "method": xr.Variable((), _method(data)), "study": xr.Variable((), data.attrs["id"])}
+    own = {"status": status, "method": xr.Variable((), _read_method(data)), "study": xr.Variable((), data.attrs["id"])}
     return {**own, **found}
 
 
-def _method(data: xr.Dataset) -> str:
+def _read_method(data: xr.Dataset) -> str:
     try:
         return str(tomllib.loads(str(data.attrs.get("study", ""))).get("method", ""))
     except ValueError:
@@ -151,4 +151,4 @@ def _list_result(
         date = datetime.fromtimestamp(description_path(path).stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kept = data.assign(run_key=data["run_key"].copy(data=np.where(there, data["run_key"].values, "")))
     axes = {str(name): size for name, size in status.sizes.items()}
-    return Listed(path, str(data.attrs["id"]), _method(data), date, is_finished, axes, count_status(kept))
+    return Listed(path, str(data.attrs["id"]), _read_method(data), date, is_finished, axes, count_status(kept))

@@ -31,11 +31,11 @@ from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import FINAL, MAIN
 from evogt_study.storage.atomic import check_result_place
-from evogt_study.storage.lease import only_writer
+from evogt_study.storage.lease import lock_result
 from evogt_study.storage.paths import paths_of
 from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import ParameterTable, join_names
-from evogt_study.study.model import SeedRange, read_toml, validate_table, write_toml
+from evogt_study.study.model import write_toml
 from evogt_study.study.phases import Candidate, Pilot, join_values
 from evogt_study.study.plan import Plan, plan_phase
 from evogt_study.study.study import Study, check_study
@@ -131,7 +131,7 @@ def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Data
             raise ResultError(f"{source.path} is the result of the study {found!r}, not of {first!r} as {owner}")
     try:
         joint = study or _joint_study(sources)
-        plans = _plans(joint, sources)
+        plans = _plan_phases(joint, sources)
     except (ResultError, StudyError) as error:
         raise ResultError(str(error).replace(f"{CODE} says", "--study STUDY.toml says by its folder")) from None
     for phase, plan in plans.items():
@@ -143,7 +143,7 @@ def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Data
         for source in having:  # attempts on different machines add up
             tables[phase].add(source.runs[phase], replaced=NOT_OK, attempts=np.add)
         data = whole[phase] = dataset(tables[phase], joint)
-        data.attrs = {**global_attributes(joint, phase), **data.attrs, **_provenance(having, phase)}
+        data.attrs = {**global_attributes(joint, phase), **data.attrs, **_join_provenance(having, phase)}
     return whole, tables
 
 
@@ -154,7 +154,7 @@ def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset]
     global attributes, which contain the time, may differ.  Raises ResultError for another file.
     """
     check_result_place(output)
-    with only_writer(output) as check_alone:
+    with lock_result(output) as check_alone:
         whole, tables = join()
         if not output.exists():
             check_alone()
@@ -178,63 +178,50 @@ def _explain_conflict(output: Path, kind: str) -> ResultError:
 
 def _joint_study(sources: Sequence[Source]) -> Study:
     """Return the study of the first file whose axes have every value, or the first study with the values of all."""
-    names = dict.fromkeys(str(name) for source in sources for name in source.groups[MAIN]["run_status"].dims)
-    values = {name: [_values_in(source.groups[MAIN], name) for source in sources] for name in names}
-    every = {name: {value for own in found for value in own or ()} for name, found in values.items()}
+    data = [source.groups[MAIN] for source in sources]
+    names = dict.fromkeys(str(name) for each in data for name in each["run_status"].dims)
+    # None for a parameter that depends on other axes, or is not in the file
+    labels = {
+        name: [
+            {text_label(value) for value in each[name].values.ravel()}
+            if name in each.coords and each[name].dims in ((), (name,)) else None
+            for each in data
+        ]
+        for name in names
+    }  # fmt: skip
+    every = {name: set[str]().union(*(own or () for own in each)) for name, each in labels.items()}
     for number, source in enumerate(sources):
-        if all(values[name][number] in (None, every[name]) for name in names):
-            return study_in(source.path, source.groups[MAIN])
-    return study_in(sources[0].path, sources[0].groups[MAIN].assign_attrs(study=_joint_text(sources)))
-
-
-def _values_in(data: xr.Dataset, name: str) -> set[str] | None:
-    """Return labels of the values of a parameter in a file; None if it depends on other axes, or is not in the file."""
-    if name not in data.coords or data[name].dims not in ((), (name,)):
-        return None
-    return {text_label(value) for value in data[name].values.ravel()}
-
-
-def _joint_text(sources: Sequence[Source]) -> str:
-    """Return the text of the first study with the axis values of all.  Raises ResultError if other parts differ."""
-    tables = []
-    for source in sources:
-        text = str(source.groups[MAIN].attrs["study"])
-        read_toml(text, f"the study in {source.path}")  # it refuses text that is no study
-        tables.append(parse_toml(text))
+        if all(labels[name][number] in (None, every[name]) for name in names):
+            return study_in(source.path, data[number])
+    studies = [study_in(source.path, each) for source, each in zip(sources, data, strict=True)]
+    tables = [parse_toml(study.text) for study in studies]
     axes = [table.pop("axes", {}) for table in tables]
-    differing = [
+    differing = {
         f"[{key}]" for table in tables for key in tables[0].keys() | table if table.get(key) != tables[0].get(key)
-    ]
-    differing += [name for name in axes[0] if any(name not in own for own in axes)]
+    }
     joint: dict[str, Any] = {}
-    for name in axes[0].keys() - set(differing):
-        every = [_values_in_text(own[name]) for own in axes]
-        if all(own[name] == axes[0][name] for own in axes):
-            joint[name] = axes[0][name]
-        elif None in every:
-            differing.append(name)
-        else:
-            values = list(dict.fromkeys(value for own in every for value in own or ()))
+    for name, own in axes[0].items():
+        is_everywhere = all(name in each for each in axes)
+        values: list[Any] = [value for study in studies if is_everywhere for value in study.space.axis(name).values]
+        if is_everywhere and all(each[name] == own for each in axes):
+            joint[name] = own
+        elif is_everywhere and all(type(value) in (bool, int, float, str) for value in values):
+            values = list(dict.fromkeys(values))
             if all(type(value) in (int, float) for value in values):
-                values.sort()
+                values.sort(key=float)
             is_range = all(type(value) is int for value in values) and values[-1] - values[0] == len(values) - 1
             joint[name] = {"start": values[0], "count": len(values)} if is_range and values[0] >= 0 else values
+        else:
+            differing.add(name)
     if differing:
-        parts = join_names(sorted(set(differing)), 6)
         raise ResultError(
-            f"no file has a study that includes all runs: they differ in {parts}. Name such a study with --study."
+            f"no file has a study that includes all runs: they differ in {join_names(sorted(differing), 6)}. Name such "
+            "a study with --study."
         )
-    return write_toml({**tables[0], "axes": {name: joint[name] for name in axes[0]}})
+    return study_in(sources[0].path, data[0].assign_attrs(study=write_toml({**tables[0], "axes": joint})))
 
 
-def _values_in_text(raw: Any) -> list[Any] | None:
-    """Return the values of an axis in a study text, or None for a spaced range and for objects under names."""
-    if isinstance(raw, dict):
-        return validate_table(SeedRange, raw, "axes").values if raw.keys() <= {"start", "count"} else None
-    return raw if all(type(each) in (bool, int, float, str) for each in raw) else None
-
-
-def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
+def _plan_phases(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
     """Return the study's plans by phase.  Raises ResultError if a file has runs that are in none of them."""
     plans, chosen = dict[str, Plan](), list[ParameterTable]()
     for phase in study.phases:
@@ -254,25 +241,24 @@ def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
                 keys = source.groups[name]["run_key"]
                 places = zip(keys.dims, np.argwhere(keys.values.astype(str) == lost[0])[0], strict=True)
                 at = ", ".join(f"{dim}={source.groups[name][dim].values[i]}" for dim, i in places)
-                reason = join_names(_other_constants(source, sources), 3)
+                own = _read_constants(source)
+                others = [
+                    f"{constant} is {value} in {source.path}, {theirs[constant]} in {other.path}"
+                    for other in sources
+                    for theirs in [_read_constants(other)]
+                    for constant, value in own.items()
+                    if theirs.get(constant, value) != value
+                ]
+                reason = join_names(others, 3) or "a rule, the output, the pilot or the code of the method differs"
                 raise ResultError(
                     f"{source.path} holds {len(lost)} runs of the {name} that {study.file} does not ask for, e.g. {at} "
-                    f"({reason or 'a rule, the output, the pilot or the code of the method differs'}). Name a study "
-                    "file that asks for everything with --study, or leave this file out"
+                    f"({reason}). Name a study file that asks for everything with --study, or leave this file out"
                 )
     return plans
 
 
-def _other_constants(one: Source, others: Sequence[Source]) -> list[str]:
-    """Describe the constants in which a file differs from others."""
-    ours = {str(name): each.item() for name, each in one.groups[MAIN].coords.items() if not each.ndim}
-    theirs = [(other.path, other.groups[MAIN].coords) for other in others]
-    return [
-        f"{name} is {value} in {one.path}, {coords[name].item()} in {path}"
-        for path, coords in theirs
-        for name, value in ours.items()
-        if name in coords and not coords[name].ndim and coords[name].item() != value
-    ]
+def _read_constants(source: Source) -> dict[str, Any]:
+    return {str(name): each.item() for name, each in source.groups[MAIN].coords.items() if not each.ndim}
 
 
 def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Source]) -> ParameterTable:
@@ -337,7 +323,7 @@ def _check_equal_runs(plan: Plan, phase: str, sources: Sequence[Source]) -> None
             )
 
 
-def _provenance(sources: Sequence[Source], phase: str) -> dict[str, str]:
+def _join_provenance(sources: Sequence[Source], phase: str) -> dict[str, str]:
     """Return history of all files, and the provenance of each under `merged_from`."""
     attributes = [source.groups[phase].attrs for source in sources]
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

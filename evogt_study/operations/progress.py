@@ -96,11 +96,11 @@ class Progress:
         self.marks.append((now, self.done, self.run_seconds))
         while len(self.marks) > 2 and self.marks[1][0] < now - RATE_SECONDS:
             self.marks.popleft()
-        self.tell()
+        self.report()
 
     # the larger of two estimates, by the times of the runs and by the rate at which they end: the rate is too high if
     # several slow runs have just ended together, and the times of quick runs leave out what a batch costs
-    def tell(self, *, final: bool = False) -> None:
+    def report(self, *, final: bool = False) -> None:
         """Give the listener the present state, with an estimate of the remaining time."""
         now, left = time.perf_counter(), self.total - self.reused - self.done
         seconds_left = None
@@ -214,7 +214,7 @@ class Computation:
         return f"running{who}; {format_progress(self.event) + age if self.event else 'no run is finished yet'}"
 
 
-def computation_of(result: Path) -> Computation:
+def read_computation(result: Path) -> Computation:
     """Read the lock and the latest event of a result."""
     writer = find_writer(result)
     with suppress(OSError, ValueError, LookupError, TypeError):  # no file yet, or a file of another version

@@ -60,7 +60,7 @@ from evogt_study.storage.atomic import (
     remove_unfinished,
     retry_if_replaced,
 )
-from evogt_study.storage.lease import count_active_claims, find_writer, make_temporary_folder, only_writer
+from evogt_study.storage.lease import count_active_claims, find_writer, lock_result, make_temporary_folder
 from evogt_study.storage.paths import claims_folder, runs_folder, store_folder
 from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.phases import Phase
@@ -155,7 +155,7 @@ def run(
         check_client(client)
     listener = listener or notebook_display()
     with open_executor(given, client) as executor, _place(output, study.name) as path:
-        data = StudyRun(study, path, executor, given, listener, write=output is not None).result()[MAIN]
+        data = StudyRun(study, path, executor, given, listener, write=output is not None).compute_result()[MAIN]
         data = with_text_keys(data) if output is None else open_written(path)
     warn_of_accuracy(data)
     return with_status_names(data)
@@ -217,7 +217,7 @@ def run_to_file(
         ctypes.CDLL(None).mallopt(-3, LARGE_BLOCK_BYTES)
     with open_executor(options, client, print_line) as executor:
         study_run = StudyRun(study, output, executor, options, listener)
-        study_run.result()
+        study_run.compute_result()
     return study_run.summary
 
 
@@ -248,7 +248,7 @@ def run_all(
                     listener(replace(event, phase=phase))
 
             path = folder / f"{study.name}.nc"
-            StudyRun(study, path, executor, options, listen, stop).result()
+            StudyRun(study, path, executor, options, listen, stop).compute_result()
             return path
 
         running = [threads.submit(run_one, study) for study in studies]
@@ -288,9 +288,9 @@ def run_task(
         classes = list(count_needs(study))[max(0, number_of_class - 1) : number_of_class or None]
         task = FolderExecutor(inner, output, number, of, study.phases[-1], print_line, check_end, classes)
         share = StudyRun(study, output, task, options)
-        share.tables()
+        share.fill_tables()
         if number_of_class and task.is_complete:  # tasks of other classes may compute theirs
-            share.tables()
+            share.fill_tables()
     counts = f", {share.failed:,} failed" * bool(share.failed)
     print_line(f"task {number} of {of}: {share.n_computed:,} runs computed{counts}")
     end, was_idle = time.monotonic() + JOIN_SECONDS, False
@@ -338,12 +338,12 @@ class StudyRun:
         if self.shards.is_file():
             raise ResultError(f"cannot write in {self.shards}: it is a file. Choose another output file.")
 
-    def result(self) -> dict[str, xr.Dataset]:
+    def compute_result(self) -> dict[str, xr.Dataset]:
         """Run the phases, write the file and remove the shards, as the only writer of the result.
 
         Returns the runs by phase; arrays are read from the file.
         """
-        with only_writer(self.path) as self.check_alone:
+        with lock_result(self.path) as self.check_alone:
             if tasks := count_active_claims(claims_folder(self.path)):
                 raise ResultError(
                     f"{self.path} is being computed by tasks of `evogt run --task`, which hold {tasks:,} parts of it: "
@@ -356,7 +356,7 @@ class StudyRun:
                 self.study = with_recorded_code(self.study, self.path)
             self.known = FinishedRuns(self.study, self.path, self.reuse_from)
             try:
-                return self.written()
+                return self.compute_and_write()
             except KeyboardInterrupt as reason:
                 found = f"finished runs are in {self.shards}. The same command computes the rest."
                 if not shard_files(self.shards):
@@ -368,9 +368,9 @@ class StudyRun:
                     )
                 raise StudyInterruptedError(f"{str(reason) or 'interrupted'}: {found}") from None
 
-    def written(self) -> dict[str, xr.Dataset]:
+    def compute_and_write(self) -> dict[str, xr.Dataset]:
         """Compute the phases and write the result."""
-        tables = self.tables()
+        tables = self.fill_tables()
         whole = {phase: dataset(tables[phase], self.study, key_bytes=True) for phase in reversed(tables)}
         is_new = bool(self.n_computed) or not self.known.history
         for phase, data in whole.items():
@@ -400,7 +400,7 @@ class StudyRun:
             warn(text, ReturnWarning)
         return whole
 
-    def tables(self) -> dict[str, RunTable]:
+    def fill_tables(self) -> dict[str, RunTable]:
         """Return the finished runs of each phase in turn.  The next phase uses the choice of the one before."""
         tables, chosen = dict[str, RunTable](), list[ParameterTable]()
         for phase in self.study.phases:
@@ -413,44 +413,38 @@ class StudyRun:
         """Return the table of a plan with the record of every case, reused from disk or computed."""
         plan = replace(plan, folder=str(self.runs))
         while True:
-            table = self.read(phase, plan)
+            self.executor.begin()
+            if self.executor.is_shared:
+                # with the variables that decide about later runs; if no run has them, with all
+                table = retry_if_replaced(self.path, lambda: self.read(plan, phase.deciding_variables))
+                if phase.deciding_variables and not table.columns:
+                    table = retry_if_replaced(self.path, lambda: self.read(plan))
+            else:
+                table = self.read(plan)
             self.compute(table)
             if not self.executor.is_to_be_read_again(table):
                 return table
 
-    def read(self, phase: Phase, plan: Plan) -> RunTable:
-        """Return the table of a plan with the finished runs that are reused."""
-        self.executor.begin()
-        if not self.executor.is_shared:
-            return self.known.fill(plan, wanted=self.kept, usable=self.usable)
+    def read(self, plan: Plan, variables: Sequence[str] | None = None) -> RunTable:
+        """Return the table of a plan with the finished runs that are reused.  variables: None for all."""
 
-        # with the variables that decide about later runs; if no run has them, with all
-        def look(variables: Sequence[str] | None) -> RunTable:
-            known = FinishedRuns(self.study, self.path, self.reuse_from, check=False)
-            return known.fill(plan, variables, wanted=self.kept, usable=self.usable)
+        def select(records: RunRecords) -> RunRecords:
+            if not self.options.rerun_outdated:
+                return records
+            return records.select_rows(np.flatnonzero([each == read_versions() for each in records.software]))
 
-        table = retry_if_replaced(self.path, lambda: look(phase.deciding_variables))
-        is_known = not phase.deciding_variables or table.columns
-        return table if is_known else retry_if_replaced(self.path, lambda: look(None))
-
-    @property
-    def kept(self) -> tuple[Status, ...]:
-        """The statuses of runs that are not tried again; a diverged run would diverge again."""
-        return FINAL if self.options.retry_failed else FINISHED
-
-    def usable(self, records: RunRecords) -> RunRecords:
-        """Select the runs to reuse: all runs, or only the runs of the installed software versions."""
-        if not self.options.rerun_outdated:
-            return records
-        return records.select_rows(np.flatnonzero([software == read_versions() for software in records.software]))
+        if self.executor.is_shared:
+            self.known = FinishedRuns(self.study, self.path, self.reuse_from, check=False)
+        kept = FINAL if self.options.retry_failed else FINISHED  # a diverged run would diverge again
+        return self.known.fill(plan, variables, wanted=kept, usable=select)
 
     def compute(self, table: RunTable) -> None:
         """Compute the missing cases of a table, and report progress."""
-        counts, missing = table.counts(), table.missing()
+        counts, missing, most = table.counts(), table.missing(), self.options.max_failures
         total = sum(counts.values())
         reused = total - counts[Status.not_run]
         progress = Progress(table.plan.phase, total, reused, self.listener, failed=reused - counts[Status.ok])
-        progress.tell()
+        progress.report()
         trials = missing[:0] if counts[Status.ok] else table.plan.trials(missing)
         is_described = False
         for computed in self.executor.compute(table.plan, missing, trials) if len(missing) else ():
@@ -471,27 +465,21 @@ class StudyRun:
             failed = int(np.count_nonzero(table.status[new] != Status.ok))
             self.n_computed, self.failed = self.n_computed + len(new), self.failed + failed
             progress.add(len(new), failed, float(records.wall_seconds.sum()), self.executor.workers)
-            self.check_failures(progress.failed, table)
-        progress.tell(final=True)
+            if most is not None and progress.failed > most:  # more of them would not help to find the mistake
+                message = table.commonest_message()
+                raise SweepError(
+                    f"stopped after {progress.failed} failed runs (the limit is {most})"
+                    f"{f', most often: {message}' if message else ''}; finished runs are kept, the same command goes on"
+                )
+        progress.report(final=True)
 
     def check_names(self, records: RunRecords, plan: Plan) -> None:
         """Raise StudyError if runs return a variable with the name of a dimension or coordinate of the study."""
         own = {*COORDINATES} if any(phase.precision for phase in self.study.phases) else set()
         returned = {name for each in records.stacks if each.role != ATTRIBUTE for name in (each.name, *each.dims)}
-        for name in sorted(own & returned):
-            problem = f"the function returned `{name}`, a name that the result of a study with [precision] uses"
-            raise StudyError(f"{problem} ({self.study.file}). Rename it.")
-        for name in sorted({*plan.space.names} & returned):
+        for name in sorted(returned & {*own, *plan.space.names}):
+            if name in own:
+                problem = f"the function returned `{name}`, a name that the result of a study with [precision] uses"
+                raise StudyError(f"{problem} ({self.study.file}). Rename it.")
             problem = f"`{name}` must be another name, since the method returns something of this one"
             raise StudyError(f"{problem} ({self.study.file}). Rename the dimension")
-
-    def check_failures(self, failed: int, table: RunTable) -> None:
-        """Stop a study with too many failed runs, since more of them would not help to find the mistake."""
-        most = self.options.max_failures
-        if most is not None and failed > most:
-            message = table.commonest_message()
-            raise SweepError(
-                f"stopped after {failed} failed runs (the limit is {most})"
-                + (f", most often: {message}" if message else "")
-                + "; finished runs are kept, the same command goes on"
-            )

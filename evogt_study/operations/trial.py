@@ -12,7 +12,7 @@ import numpy as np
 from evogt_study.errors import EvogtError, InputError, ResultError, suggest, without_package_frames
 from evogt_study.methods.code import CodeKind, UserCode
 from evogt_study.methods.protocol import MethodSpec
-from evogt_study.operations.compare import Difference, differences, read_runs, software_changes, variables
+from evogt_study.operations.compare import Difference, differences, name_variables, read_runs, software_changes
 from evogt_study.results.dataset import records_of
 from evogt_study.results.netcdf import open_partial_result
 from evogt_study.results.reopened import ResultWithPlan, any_phase, code_to_run, point, read_plans
@@ -156,10 +156,10 @@ def try_case(
     at = at or {}
     if isinstance(source, Study):
         axes = {axis.name: axis.values for axis in source.space.axes}
-        new = {name: value for name, value in at.items() if name not in axes or _position(axes[name], value) is None}
+        new = {name: value for name, value in at.items() if name not in axes or _index_of(axes[name], value) is None}
         plan = plan_study(source.replace(constants=new) if new else source)[-1]
         known = {name: value for name, value in at.items() if name in plan.space.names}
-        index = _index_at(plan.space, known, source.file)
+        index = _find_case(plan.space, known, source.file)
         case = plan.case(index)
         if case is None:
             raise InputError(f"no run is planned at {point(plan.space, index)} ({source.file}). Choose another case.")
@@ -170,7 +170,7 @@ def try_case(
         if phase not in phases:
             remedy = "Leave out --pilot." if pilot else "Give --pilot for a run of the phase that is not finished."
             raise ResultError(f"{path} has no runs of the phase {phase}. {remedy}")
-        return repeat_run(phases[phase], _index_at(phases[phase].plan.space, at, str(path)), read_runs(path))
+        return repeat_run(phases[phase], _find_case(phases[phase].plan.space, at, str(path)), read_runs(path))
 
 
 def repeat_run(here: ResultWithPlan, index: int, runs: Mapping[str, RunRecords]) -> Trial:
@@ -187,7 +187,7 @@ def repeat_run(here: ResultWithPlan, index: int, runs: Mapping[str, RunRecords])
         key,
         Status(status_codes(run["run_status"]).item()),
         str(run["run_message"].values.item()),
-        variables(now) if both_ok else (),
+        name_variables(now) if both_ok else (),
         tuple(differences(before, now)) if both_ok else (),
         software_changes(before.software[0], now.software[0]) if before.software else "",
     )
@@ -205,14 +205,14 @@ def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
     return record, "".join(traceback.format_exception(raised[0].with_traceback(frames)))
 
 
-def _index_at(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
+def _find_case(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
     """Return the number of the case at this point.  Raises InputError, which names the values of the axis."""
     for name in at:
         if name not in space.names:
             raise InputError(f"{source} has no axis `{name}`. {suggest(name, space.names)}")
     positions = []
     for axis in space.axes:
-        found = _position(axis.values, at[axis.name]) if axis.name in at else 0
+        found = _index_of(axis.values, at[axis.name]) if axis.name in at else 0
         if found is None:
             values = join_names([text_label(value) for value in axis.values])
             raise InputError(f"`{axis.name}` must be one of {values} ({source}), got {str(at[axis.name])!r}")
@@ -220,5 +220,5 @@ def _index_at(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
     return int(np.ravel_multi_index(positions, space.shape))
 
 
-def _position(values: Sequence[Value], value: object) -> int | None:
+def _index_of(values: Sequence[Value], value: object) -> int | None:
     return find_value(values, value if isinstance(value, str) else text_label(canonical(value)))

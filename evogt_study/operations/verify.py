@@ -164,7 +164,7 @@ def _check(
     findings += _check_choices(phases)
     recomputed = []
     for result, index in draw_runs(phases, rerun, seed):
-        line, wrong = judge(repeat_run(result, index, runs), result)
+        line, wrong = describe_rerun(repeat_run(result, index, runs), result)
         recomputed.append(line)
         findings += wrong
     return Verification(path, {}, tuple(findings), tuple(recomputed), left_out)
@@ -217,7 +217,7 @@ def draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> l
     return list(itertools.islice(fitting, sample))
 
 
-def judge(run: Trial, result: ResultWithPlan) -> tuple[str, list[str]]:
+def describe_rerun(run: Trial, result: ResultWithPlan) -> tuple[str, list[str]]:
     """Describe a run computed again on one line, with a further line for each mistake."""
     line, known = f"{result.phase} run {run.point}", cast(StoredRun, run.stored)
     if run.status != Status.ok:

@@ -46,7 +46,7 @@ def write_atomically(path: Path, *, tidy: bool = False, folder: bool = False) ->
     # in the same folder, since a rename is atomic within one file system only
     temporary = _beside(path)
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp") if tidy else ():
-        if was_left(left.name):
+        if is_left_over(left.name):
             _remove(left)
     try:
         if folder:
@@ -212,7 +212,7 @@ def process_mark() -> str:
     return "{machine}-{process}.{start}-".format(**process_identity())
 
 
-def was_left(name: str) -> bool:
+def is_left_over(name: str) -> bool:
     """Return True for a name with the mark of a process of this machine that has ended."""
     found = MARK.search(name)
     return found is not None and has_ended(found)

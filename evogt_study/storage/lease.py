@@ -4,7 +4,7 @@ A `Lease` is a file that is created exclusively, which every file system can do 
 holder.  A sign of life is a new time of change of the file.  A holder is gone if its process was on this machine and
 has ended, or if it has given no sign of life for `SILENT_SECONDS`.
 
-- `only_writer` holds the lease beside a result file.
+- `lock_result` holds the lease beside a result file.
 - `Claims` are the parts of a plan that array tasks take, each a lease in a folder.
 - `make_temporary_folder` is the temporary folder of a command.  Its name says which process holds it.
 """
@@ -41,21 +41,24 @@ UNSIGNED_SECONDS = 2.0
 """Seconds after which the holder of an unsigned lease is gone.  A holder signs within milliseconds."""
 LIVES = 5
 """Number of processes that may be lost in one part: a part that ended so many would end all others in turn."""
-RELEASED = b"released"
 FOLDER_PREFIX = "evogt-"
 _SIGNATURE = ("host", "machine", "process", "start", "since", "token")
-_CLAIM_NAME = re.compile(r"(\d+)\.(\d+|done)")
+_CLAIM_NAME = re.compile(r"(\d+)(\.done)?")
 
 
 @dataclass(frozen=True)
 class Lease:
-    """A lease file at one moment.  signature: empty if not signed.  identity: a string that no other lease has."""
+    """A lease file at one moment.  signature: empty if not signed.  identity: a string that no other lease has.
+
+    n_lost: number of earlier holders that are gone and did not release it.
+    """
 
     path: Path
     signature: dict[str, str]
     changed: float
     identity: str
-    is_released: bool
+    n_lost: int = 0
+    is_released: bool = False
     lives: bool = True
 
     def describe(self) -> str:
@@ -65,7 +68,7 @@ class Lease:
 
     def is_gone(self, now: float) -> bool:
         """Return True if the holder is gone.  now: the time by the clock of the file system."""
-        if not self.signature:
+        if self.is_released or not self.signature:
             return self.is_released or now - self.changed > UNSIGNED_SECONDS
         return atomic.has_ended(self.signature) or now - self.changed > SILENT_SECONDS
 
@@ -109,26 +112,28 @@ def _look(path: Path) -> Lease | None:
             content = file.read(4096)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    signature, n_lost, is_released = dict[str, str](), 0, False
     try:
         found = json.loads(content)
         signature = {key: str(found[key]) for key in _SIGNATURE}
+        n_lost, is_released = int(found["lost"]), bool(found.get("released"))
     except (ValueError, TypeError, LookupError, RecursionError):
-        signature, content = {}, content + f" {status.st_ino} {status.st_mtime_ns}".encode()
+        content += f" {status.st_ino} {status.st_mtime_ns}".encode()
     identity = blake2b(content, digest_size=8).hexdigest()
-    return Lease(path, signature, status.st_mtime, identity, content.startswith(RELEASED))
+    return Lease(path, signature, status.st_mtime, identity, n_lost, is_released)
 
 
-def _create(path: Path) -> Lease | None:
+def _create(path: Path, n_lost: int) -> Lease | None:
     """Create and sign a lease file; return None if it exists.  Raises OSError."""
     since, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
-    signature = {"host": socket.gethostname(), **atomic.process_identity(), "since": since, "token": token}
+    holder = {"host": socket.gethostname(), **atomic.process_identity(), "since": since, "token": token}
     try:
         file = path.open("xb")
     except FileExistsError:
         return None
     try:
         with file:
-            file.write(json.dumps(signature).encode())
+            file.write(json.dumps(holder | {"lost": n_lost}).encode())
             file.flush()
             os.fsync(file.fileno())  # to where other machines look
     except BaseException:  # a full disk may have room for a file but not for its content
@@ -138,16 +143,16 @@ def _create(path: Path) -> Lease | None:
     return lease if lease is not None and lease.signature.get("token") == token else None
 
 
-def _take(path: Path) -> Lease | None:
+def _take(path: Path, n_lost: int = 0) -> Lease | None:
     """Create a lease file, or replace the file of a holder that is gone; return None otherwise.  Raises OSError."""
-    if lease := _create(path):
+    if lease := _create(path, n_lost):
         return lease
     found = _look(path)
     if found is None or not found.is_gone(_now(path.parent)):
         return None
     # Several processes may see that the holder is gone.  One of them takes the lease on replacing this very file, and
     # renames it to `path`.  If that process ends before the rename, the next one takes its lease over in the same way.
-    right = _take(path.with_name(f".{path.name}.{found.identity}"))
+    right = _take(path.with_name(f".{path.name}.{found.identity}"), found.n_lost + (not found.is_released))
     if right is not None and not found.is_current():  # another process has replaced the file before
         right.remove()
         right = None
@@ -199,7 +204,7 @@ def lock_file(result: Path) -> Path:
 
 
 @contextmanager
-def only_writer(result: Path) -> Iterator[Callable[[], None]]:
+def lock_result(result: Path) -> Iterator[Callable[[], None]]:
     """Hold the lease of `result`, without what killed writers left.  Yield a function that raises if the lease is lost.
 
     Call this function before each write: a process that is stopped for `SILENT_SECONDS` loses the lease.  Raises
@@ -252,36 +257,32 @@ def _explain_refusal(action: str, path: Path) -> Iterator[None]:
         raise ResultError(f"cannot {action} {path}: {error.strerror}") from None
 
 
-@dataclass(frozen=True)
-class Seen:
-    """Claims in a folder: the latest generation of each part, and the parts that are done."""
-
-    generations: dict[int, int]
-    done: frozenset[int]
-
-
 @dataclass(eq=False)
 class Claims:
-    """Claims in a folder.  held: leases of this process.  A lost part is claimed again in the next generation."""
+    """Claims in a folder: a lease for each part that a task has taken, and a mark for each part that is done.
+
+    held: leases of this process.
+    """
 
     folder: Path
     held: dict[int, Lease] = field(default_factory=dict)
 
-    def read(self) -> Seen:
-        """Read all claims.  Raises WorkIsGoneError."""
+    def read(self) -> tuple[set[int], set[int]]:
+        """Return the parts that tasks have taken, and the parts that are done.  Raises WorkIsGoneError."""
         with _explain_refusal("read", self.folder):
-            found = [match.groups() for name in os.listdir(self.folder) if (match := _CLAIM_NAME.fullmatch(name))]
-        latest = sorted((int(part), int(generation)) for part, generation in found if generation != "done")
-        return Seen(dict(latest), frozenset(int(part) for part, generation in found if generation == "done"))
+            found = [match for name in os.listdir(self.folder) if (match := _CLAIM_NAME.fullmatch(name))]
+        return {int(each[1]) for each in found if not each[2]}, {int(each[1]) for each in found if each[2]}
 
-    def take(self, part: int, generation: int = 0) -> bool:
-        """Claim a part.  Return False if another process has claimed it.  Raises WorkIsGoneError, ResultError."""
-        path = self.folder / f"{part}.{generation}"
+    def take(self, part: int) -> bool:
+        """Claim a part, unless it is done or another process holds it.  Raises WorkIsGoneError, ResultError."""
+        path = self.folder / f"{part}"
         with _explain_refusal("write", path):
-            lease = _create(path)
-        if lease is not None:
-            self.held[part] = lease
-        return lease is not None
+            lease = _take(path)
+        # its holder may have finished the part, and have ended, since the claims were read
+        if lease is None or path.with_suffix(".done").exists():
+            return False
+        self.held[part] = lease
+        return True
 
     def finish(self, part: int) -> None:
         """Mark a part that this process holds as done: its records are on disk."""
@@ -289,20 +290,18 @@ class Claims:
             (self.folder / f"{part}.done").touch()
         self.held.pop(part)
 
-    def find_lost(self, seen: Seen, among: Collection[int]) -> list[int]:
-        """Return the claimed parts that are not done and whose holder is gone.  Raises WorkIsGoneError."""
-        with _explain_refusal("read", self.folder):
-            now, lost = _now(self.folder), list[int]()
-        for part in (seen.generations.keys() & among) - seen.done - self.held.keys():
-            with suppress(OSError):  # a server pauses
-                found = _look(self.folder / f"{part}.{seen.generations[part]}")
-                lost += [part] if found is not None and found.is_gone(now) else []
-        return lost
+    def find_lost(self, taken: set[int]) -> dict[int, int]:
+        """Return which of these parts have a holder that is gone, and how many of their holders were lost.
 
-    def count_lives(self, part: int, generation: int) -> int:
-        """Return the number of claims of a part, up to this generation, that were not released."""
-        found = [_look(self.folder / f"{part}.{number}") for number in range(generation + 1)]
-        return sum(each is not None and not each.is_released for each in found)
+        Raises WorkIsGoneError.
+        """
+        with _explain_refusal("read", self.folder):
+            now, lost = _now(self.folder), dict[int, int]()
+        for part in taken - self.held.keys():
+            with suppress(OSError):  # a server pauses
+                if (found := _look(self.folder / f"{part}")) and found.is_gone(now):
+                    lost[part] = found.n_lost + (not found.is_released)
+        return lost
 
     @contextmanager
     def keep_alive(self) -> Iterator[None]:
@@ -313,7 +312,8 @@ class Claims:
         finally:
             for lease in self.held.values():
                 with suppress(OSError):
-                    lease.path.write_bytes(RELEASED)
+                    if lease.is_current():
+                        lease.path.write_text(json.dumps(lease.signature | {"lost": lease.n_lost, "released": True}))
             self.held.clear()
 
 
@@ -331,9 +331,8 @@ def count_active_claims(root: Path) -> int:
     count = 0
     for claims in map(Claims, root.iterdir() if root.is_dir() else []):
         with suppress(WorkIsGoneError):
-            seen = claims.read()
-            open_ = seen.generations.keys() - seen.done
-            count += len(open_) - len(claims.find_lost(seen, open_))
+            taken, done = claims.read()
+            count += len(taken - done) - len(claims.find_lost(taken - done))
     return count
 
 
@@ -346,7 +345,7 @@ def remove_claims(root: Path) -> None:
 def make_temporary_folder() -> Path:
     """Return the temporary folder of this command, after removing the folders of killed commands of this machine."""
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
-        if atomic.was_left(left.name):
+        if atomic.is_left_over(left.name):
             shutil.rmtree(left, ignore_errors=True)
     folder, process = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX + atomic.process_mark())), os.getpid()
 

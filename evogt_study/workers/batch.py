@@ -44,8 +44,6 @@ LINES, CHARACTERS = 4, 240
 
 _Row = tuple[Status, str, Record | None, str, float]
 """Status, message, record, output and seconds of a run."""
-
-
 _ABSENT = object()
 
 
@@ -91,6 +89,13 @@ class Batch:
         return replace(self, packed=pickle.dumps(list(cases)))
 
 
+def replace_environment(environment: Mapping[str, str]) -> None:
+    """Make these the environment variables of this process."""
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+
+
 class Surroundings:
     """Working folder and environment of this process, which are restored after each run."""
 
@@ -115,9 +120,7 @@ class Surroundings:
         if has_moved:
             os.chdir(self.folder)
         if self.environment_data != self.environment_before:
-            for name in os.environ.keys() - self.environment.keys():
-                del os.environ[name]
-            os.environ.update(self.environment)
+            replace_environment(self.environment)
         return ""
 
     def is_usable(self) -> bool:
@@ -151,7 +154,7 @@ def _compute_part(
     surroundings: Surroundings,
 ) -> RunRecords:
     """Compute the cases from number `start` on, until `SEND_SECONDS` or `SEND_BYTES` are reached."""
-    software = read_versions()  # before the runs, which may leave no file descriptor to read it with
+    read_versions()  # before the runs, which may leave no file descriptor to read them with
     rows, process = list[_Row](), os.getpid()
     end, size = time.monotonic() + SEND_SECONDS, 0
     threads = _libraries(len(sys.modules)).limit(limits=max(1, batch.needs.cores))
@@ -181,7 +184,7 @@ def _compute_part(
                         f"{error}; nothing was written, `evogt try STUDY.toml` shows what one case returns"
                     ) from error
                 status = Status.diverged if isinstance(error, DivergedError) else Status.failed
-                message = one_line(error)
+                message = describe_error(error)
                 surroundings.raised(error)
             finally:
                 end_run()
@@ -195,17 +198,25 @@ def _compute_part(
                 break
     shares = stages.shares()
     stages.next_batch()  # after `shares`: costs are counted by part
+    rows = [(*row[:4], row[4] + shares.get(number, 0.0)) for number, row in enumerate(rows)]
+    return make_records([key for key, _ in cases[start : start + len(rows)]], rows)
+
+
+def make_records(keys: Sequence[str], rows: list[_Row], attempts: int = 1) -> RunRecords:
+    """Return the records of runs that were computed with the software of this process."""
     rows, stacks = _stack(rows)
+    columns: Any = zip(*rows, strict=True)
+    status, messages, records, outputs, seconds = columns
     return RunRecords(
-        keys=tuple(key for key, _ in cases[start : start + len(rows)]),
-        status=np.array([status for status, *_ in rows], dtype=np.int8),
-        messages=tuple(message for _, message, *_ in rows),
-        outputs=tuple(output for *_, output, _ in rows) if any(output for *_, output, _ in rows) else (),
-        wall_seconds=np.array([row[-1] + shares.get(number, 0.0) for number, row in enumerate(rows)]),
-        attempts=np.ones(len(rows), dtype=np.int32),
-        software=(software,) * len(rows),
+        keys=tuple(keys),
+        status=np.array(status, dtype=np.int8),
+        messages=messages,
+        outputs=outputs if any(outputs) else (),
+        wall_seconds=np.array(seconds),
+        attempts=np.full(len(rows), attempts, dtype=np.int32),
+        software=(read_versions(),) * len(rows),
         stacks=stacks,
-        left_out=tuple(sorted({part for _, _, record, *_ in rows if record for part in record.left_out})),
+        left_out=tuple(sorted({part for record in records if record for part in record.left_out})),
     )
 
 
@@ -217,7 +228,7 @@ def _stack(rows: list[_Row]) -> tuple[list[_Row], tuple[Stack, ...]]:
         if len(rows) > 1:
             parts = [_stack([row])[0][0] for row in rows]
             return parts, stack_records([record for _, _, record, *_ in parts])
-        message = f"what the function returned cannot be kept: {one_line(error)}"
+        message = f"what the function returned cannot be kept: {describe_error(error)}"
         return [(Status.failed, message, None, *rows[0][3:])], ()
 
 
@@ -236,24 +247,7 @@ def _libraries(modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def without_values(
-    keys: Sequence[str], status: Status, message: str, *, attempts: int = 1, output: str = "", seconds: float = 0.0
-) -> RunRecords:
-    """Return records of runs that returned nothing."""
-    count = len(keys)
-    return RunRecords(
-        keys=tuple(keys),
-        status=np.full(count, status, dtype=np.int8),
-        messages=(message,) * count,
-        outputs=(output,) * count if output else (),
-        wall_seconds=np.full(count, seconds),
-        attempts=np.full(count, attempts, dtype=np.int32),
-        software=(read_versions(),) * count,
-        stacks=(),
-    )
-
-
-def one_line(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return type and text of an exception on one line of bounded length."""
     try:
         text = str(error)

@@ -68,7 +68,7 @@ def dask_executor(
             )
             environment[SHARED_FOLDER] = stack.enter_context(folder)
             n_spare = workers // RUNNERS_PER_SPARE
-            client = stack.enter_context(local_client(workers, n_spare))
+            client = stack.enter_context(start_local_cluster(workers, n_spare))
         executor = DaskExecutor(client, limits, print_line, environment, n_spare)
         stack.callback(executor.close)
         yield executor
@@ -91,7 +91,7 @@ def check_client(client: Any) -> None:
 # Worker threads wait for the interpreters that compute, so one worker with many threads has no disadvantage, and it
 # gives each thread that is free the next batch.
 @contextmanager
-def local_client(workers: int, n_spare: int = 0) -> Iterator[Client]:
+def start_local_cluster(workers: int, n_spare: int = 0) -> Iterator[Client]:
     """Yield the client of a cluster inside this process, which no other process can reach.
 
     n_spare: threads besides one for each worker.

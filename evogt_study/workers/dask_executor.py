@@ -33,7 +33,7 @@ from evogt_study.schema.records import NO_NEEDS, Case, Needs, RunRecords, concat
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import Plan
 from evogt_study.text import format_duration
-from evogt_study.workers.batch import Batch, one_line, without_values
+from evogt_study.workers.batch import Batch, describe_error, make_records
 from evogt_study.workers.executor import BatchSize, Executor
 from evogt_study.workers.runner import RunnerLimits, RunnerPool, load
 
@@ -130,14 +130,15 @@ class DaskExecutor(Executor):
         except Exception as error:  # noqa: BLE001  # whatever unpickling raises on a worker
             check_connection(client)
             raise SweepError(
-                f"the Dask workers cannot compute runs ({one_line(error)}): install evogt-study {package_code()} there"
+                f"the Dask workers cannot compute runs ({describe_error(error)}): install evogt-study "
+                f"{package_code()} there"
             ) from None
 
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> Iterator[RunRecords]:
         """Yield the records; see `Executor.compute`."""
-        return _Flow(self, plan, trials, cases, n_cases).records()
+        return _PlanBatches(self, plan, trials, cases, n_cases).records()
 
     def can_offer(self, needs: Needs) -> bool:
         """Return False if there are workers, and none has the resources that a run needs."""
@@ -170,7 +171,7 @@ class BatchAttempt:
     earlier: int = 0
 
 
-class _Flow:
+class _PlanBatches:
     """The batches of some cases of one plan: of `trials`, each alone, and of `cases`, which are at most `n_cases`."""
 
     def __init__(
@@ -206,7 +207,7 @@ class _Flow:
                     attempt = self.in_flight.pop(future, None)
                     if attempt is None:
                         continue
-                    (first if attempt.is_trial else held).extend(self.outcome(future, attempt, parts))
+                    (first if attempt.is_trial else held).extend(self.read_outcome(future, attempt, parts))
                     future.release()
                     del parts
                 if held or first:
@@ -264,7 +265,7 @@ class _Flow:
         threads = self.size.threads
         wanted = max(BATCHES_AHEAD * threads, MIN_BATCHES_AHEAD)
         if self.size.runs:
-            left = self.size.expected(self.size.left + sum(len(each.cases) for each in self.in_flight.values()))
+            left = self.size.estimate_seconds(self.size.left + sum(len(each.cases) for each in self.in_flight.values()))
             few = max(self.n_most, 1 + int(left / ALONE_SECONDS))  # runners that have started cost no start any more
             wanted = min(wanted, max(threads + 1, HELD_BYTES // max(1, self.size.largest)), few)
         elif time.monotonic() < self.begun + ALONE_SECONDS and self.n_threads:
@@ -308,14 +309,14 @@ class _Flow:
                     values[future] = self.client.gather(future, direct=False)
             self.fetched.put((future, values.get(future)))
 
-    def outcome(
+    def read_outcome(
         self, future: Future[Any], attempt: BatchAttempt, parts: list[Any] | EvogtError | None
     ) -> list[RunRecords]:
         """Return the records of a batch, also of runs that are lost; submit the others again."""
         if isinstance(parts, list):
             found: list[RunRecords] = list(map(load, parts))
             for records in found:
-                self.size.measured(records)
+                self.size.add(records)
             known = {key for records in found for key in records.keys}
             rest = [case for case in attempt.cases if case.key not in known]  # of a worker that is closing
             if rest:
@@ -331,7 +332,9 @@ class _Flow:
             if len(attempt.cases) == 1 and attempt.losses + 1 >= MAX_WORKER_LOSSES:
                 self.n_trials -= attempt.is_trial
                 message = f"the Dask workers that computed it were lost, {MAX_WORKER_LOSSES} times"
-                return [without_values([attempt.cases[0].key], Status.lost, message, attempts=MAX_WORKER_LOSSES)]
+                return [
+                    make_records([attempt.cases[0].key], [(Status.lost, message, None, "", 0.0)], MAX_WORKER_LOSSES)
+                ]
             # as it is once more: most losses are not the fault of the batch, and halves would lose shared stages
             middle = len(attempt.cases) // 2 if attempt.losses else 0
             parts = [attempt.cases[:middle], attempt.cases[middle:]] if middle else [attempt.cases]
@@ -339,7 +342,7 @@ class _Flow:
             self.again.extend(replace(attempt, cases=part, losses=losses) for part in parts)
             return []
         if error is not None:
-            raise SweepError(f"a batch could not be computed on the Dask cluster: {one_line(error)}")
+            raise SweepError(f"a batch could not be computed on the Dask cluster: {describe_error(error)}")
         check_connection(self.client)
         self.again.append(attempt)
         return []

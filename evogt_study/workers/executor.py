@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import operator
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -42,7 +41,7 @@ RECENT_BATCHES = 8
 """Finished batches from which the next is sized: long runs come first, and say little about the later ones."""
 
 
-class Executor(ABC):
+class Executor:
     """Computes cases of plans: in this process, on Dask, or with other array tasks in a folder."""
 
     is_shared = False
@@ -62,21 +61,21 @@ class Executor(ABC):
             rest = spread_classes(plan, rest)
         return self.compute_cases(plan, list(plan.cases(trials)), plan.cases(rest), len(rest))
 
-    def begin(self) -> None:  # noqa: B027  # optional
+    def begin(self) -> None:
         """Prepare for a plan whose finished runs are read now."""
 
     def is_to_be_read_again(self, table: RunTable) -> bool:
         """Return True if the table lacks runs that other processes have computed since it was read."""
         return False
 
-    def close(self) -> None:  # noqa: B027  # optional
+    def close(self) -> None:
         """End all runs."""
 
-    @abstractmethod
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> Iterator[RunRecords]:
         """Yield the records as `compute` does, of `trials` and of `cases`, which are at most `n_cases`."""
+        raise NotImplementedError
 
 
 # A class whose runs fit on few workers at a time takes no longer, and the other classes keep the other workers busy.
@@ -107,7 +106,7 @@ class InProcess(Executor):
             yield concatenate_records([compute_here(batch, self.stages) for batch in batches])
         while batch := size.take(cases):
             records = compute_here(Batch.of(plan.spec, batch, folder=plan.folder), self.stages)
-            size.measured(records)
+            size.add(records)
             yield records
 
 
@@ -169,37 +168,37 @@ class BatchSize:
         """Seconds of work of the shortest of the latest batches, or 0 before any batch has ended."""
         return min((seconds for _, seconds, _ in self.recent), default=0.0)
 
-    def expected(self, cases: int) -> float:
+    def estimate_seconds(self, cases: int) -> float:
         """Return the seconds of some cases by the latest batches, or 0 before any batch has ended."""
         return cases * sum(seconds for _, seconds, _ in self.recent) / max(1, sum(runs for runs, _, _ in self.recent))
 
     def take(self, cases: Iterator[Case]) -> list[Case]:
         """Take the next batch from the cases.  It is empty if none is left."""
-        taken = list(itertools.islice(cases, self.next()))
+        taken = list(itertools.islice(cases, self.next_count()))
         self.left -= len(taken)
         self.taken += len(taken)
         return taken
 
-    def next(self) -> int:
+    def next_count(self) -> int:
         """Return the number of cases of the next batch."""
         if not self.runs:
             return 1
         # half a worker's share of the rest, so that batches shrink towards the end and workers finish together; but
         # not so far that many workers would wait for the client, which is otherwise half busy at most
         least = max(MIN_BATCH_SECONDS, CLIENT_SECONDS * self.threads)
-        share = max(-(-self.left // (2 * self.threads)), self._worth(least))
+        share = max(-(-self.left // (2 * self.threads)), self._count_runs(least))
         runs, size = sum(runs for runs, _, _ in self.recent), sum(size for _, _, size in self.recent)
         largest = min(MAX_BATCH_CASES, max(1, runs * MAX_BATCH_BYTES // size)) if size else MAX_BATCH_CASES
-        count = max(1, min(self._worth(max(BATCH_SECONDS, 2.0 * CLIENT_SECONDS * self.threads)), share, largest))
+        count = max(1, min(self._count_runs(max(BATCH_SECONDS, 2.0 * CLIENT_SECONDS * self.threads)), share, largest))
         if self.group <= 2 * count:  # cases of one group share their costly stages: keep them together
             count = min(-(-(self.taken + count) // self.group) * self.group - self.taken, largest)
         return count
 
-    def _worth(self, seconds: float) -> int:
+    def _count_runs(self, seconds: float) -> int:
         """Return runs that take `seconds`."""
-        return min(round(seconds / max(self.expected(1), 1e-9)), _GROWTH * self.runs)
+        return min(round(seconds / max(self.estimate_seconds(1), 1e-9)), _GROWTH * self.runs)
 
-    def measured(self, records: RunRecords) -> None:
+    def add(self, records: RunRecords) -> None:
         """Count the time and the values of finished runs."""
         size = sum(stack.values.nbytes for stack in records.stacks)
         self.recent.append((len(records.keys), float(records.wall_seconds.sum()), size))

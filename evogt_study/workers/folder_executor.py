@@ -50,19 +50,10 @@ class FolderExecutor(Executor):
         check_end: Callable[[], None],
         classes: Sequence[Needs] = (),
     ) -> None:
-        self.inner, self.path, self.number, self.of = inner, path, number, of
+        self.inner, self.path, self.number, self.of, self.classes = inner, path, number, of, classes
         self.last, self.print_line, self.check_end = last, print_line, check_end
-        self.classes = classes
         self.before: object = None
-        self.is_complete = True
-        self.is_outdated = False
-        self.reads_again = ""
-
-    def compute_cases(
-        self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
-    ) -> Iterator[RunRecords]:
-        """Yield the records of given cases, claimed or not."""
-        return self.inner.compute_cases(plan, trials, cases, n_cases)
+        self.is_complete, self.is_outdated, self.reads_again = True, False, ""
 
     def begin(self) -> None:
         """Note the result before its runs are read: a later change shows that a task has joined it."""
@@ -82,17 +73,13 @@ class FolderExecutor(Executor):
                 self.is_complete, self.is_outdated = False, waits
                 time.sleep(_LOOK_SECONDS if waits else 0.0)
                 return
-        share, writer = _Share(self, plan, numbers, order), find_writer(self.path)
+        share, writer = _PlanParts(self, plan, numbers, order), find_writer(self.path)
         is_written, was_done = writer is not None and writer.lives, share.is_done()
         if (is_written or was_done) and self.reads_again != share.digest:
-            # its tasks may have finished after the runs were read
-            self.reads_again = share.digest
-            self.is_outdated = True
+            self.reads_again, self.is_outdated = share.digest, True  # tasks may have finished since the runs were read
             return
         if writer is not None and is_written:
-            raise ResultError(
-                f"{self.path} is being written by {writer.describe()}: wait for it, or choose another output file"
-            )
+            raise writer.refusal()
         if was_done:
             raise ResultError(
                 f"{len(numbers):,} runs of the {plan.phase} are missing in {share.shards}, though their tasks had "
@@ -110,7 +97,7 @@ class FolderExecutor(Executor):
         return self.is_outdated and len(table.missing()) > 0
 
 
-class _Share:
+class _PlanParts:
     """The cases of a plan that one task computes, of those that were `missing` when it began.
 
     Parts have consecutive cases in the order of the plan, so every task has the same parts.
@@ -144,7 +131,7 @@ class _Share:
     def is_done(self) -> bool:
         """Return True if all parts are done, or if the result has them already."""
         try:
-            return self.claims.read().done.issuperset(self.parts)
+            return self.claims.read()[1].issuperset(self.parts)
         except WorkIsGoneError:
             return True
 
@@ -178,7 +165,7 @@ class _Share:
                     return
                 if time.monotonic() >= printed + _MESSAGE_SECONDS:
                     printed = time.monotonic()
-                    n_open = len(set(self.parts) - self.claims.read().done)
+                    n_open = len(set(self.parts) - self.claims.read()[1])
                     self.task.print_line(
                         f"waiting for {n_open:,} parts of the {self.plan.phase} that other tasks compute, for "
                         f"{format_duration(printed - begun)}; the parts of a task that is gone are taken over after "
@@ -188,18 +175,17 @@ class _Share:
 
     def claim_cases(self) -> Iterator[Case]:
         """Yield cases of parts that no other task has.  A part is claimed when its first case is needed."""
-        seen = self.claims.read()
-        lost = self.claims.find_lost(seen, self.parts)
-        self.given_up = [part for part in lost if self.claims.count_lives(part, seen.generations[part]) >= LIVES]
-        lost = [part for part in lost if part not in self.given_up]
-        for part in [part for part in self.parts if part not in seen.generations] + lost:
-            generation = seen.generations.get(part, -1) + 1
-            if self.is_ending() or not self.claims.take(part, generation):
+        taken, done = self.claims.read()
+        lost = self.claims.find_lost((taken - done).intersection(self.parts))
+        self.given_up = [part for part, n_lost in lost.items() if n_lost >= LIVES]
+        again = [part for part in lost if part not in self.given_up]
+        for part in [part for part in self.parts if part not in taken] + again:
+            if self.is_ending() or not self.claims.take(part):
                 continue
             if identity(self.task.path) != self.task.before:
                 raise WorkIsGoneError
             cases = list(self.plan.cases(self.cases_of(part)))
-            if generation:  # another task has begun the part, so some runs may be on disk
+            if part in taken:  # another task has begun the part, so some runs may be on disk
                 known = set(ShardFolder(self.shards).keys().astype(str).tolist())
                 cases = [case for case in cases if case.key not in known]
             self.left[part] = len(cases) + 1

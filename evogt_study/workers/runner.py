@@ -161,12 +161,12 @@ class Runner:
             deaths[culprit[0]] += 1
             if is_late or deaths[culprit[0]] == MAX_DEATHS:
                 from evogt_study.schema.status import Status
-                from evogt_study.workers.batch import add_last_lines, without_values
+                from evogt_study.workers.batch import add_last_lines, make_records
 
                 times = deaths[culprit[0]]
                 message = add_last_lines(reason if times == 1 else f"{reason}, {times} times", output)
                 status, seconds = (Status.timed_out, time.monotonic() - begun) if is_late else (Status.lost, 0.0)
-                known = without_values([culprit[0]], status, message, attempts=times, output=output, seconds=seconds)
+                known = make_records([culprit[0]], [(status, message, None, output, seconds)], times)
                 parts.append(b"".join(dump(known)))
             else:
                 left.insert(0, culprit)  # first in a fresh process: no other run can be the reason

@@ -19,7 +19,7 @@ from typing import TextIO
 
 from evogt_study.errors import EvogtError, SweepError
 from evogt_study.results.index import pack_records
-from evogt_study.workers.batch import Batch, Surroundings, compute_batch, one_line
+from evogt_study.workers.batch import Batch, Surroundings, compute_batch, describe_error, replace_environment
 from evogt_study.workers.runner import DONE, FATAL, HEAD, STATE, dump, take_output
 from evogt_study.workers.stage_cache import BoundedStageCache
 
@@ -99,17 +99,10 @@ def serve(link: int, state: int, lifeline: int) -> None:
             if isinstance(message, Batch) and surroundings is not None:
                 _compute(connection, message, surroundings, stages)
             else:
-                surroundings = _set_up(shared, state, *message)
-
-
-def _set_up(state: mmap, descriptor: int, path: list[str], folder: str, environment: dict[str, str]) -> _Surroundings:
-    """Take over the search path, working folder and environment of the supervisor."""
-    sys.path[:] = path
-    os.chdir(folder)
-    for name in os.environ.keys() - environment.keys():
-        del os.environ[name]
-    os.environ.update(environment)
-    return _Surroundings(state, descriptor)
+                sys.path[:], folder, environment = message  # of the supervisor
+                os.chdir(folder)
+                replace_environment(environment)
+                surroundings = _Surroundings(shared, state)
 
 
 def _compute(connection: Connection, batch: Batch, surroundings: _Surroundings, stages: BoundedStageCache) -> None:
@@ -118,7 +111,11 @@ def _compute(connection: Connection, batch: Batch, surroundings: _Surroundings, 
         for records in compute_batch(batch, stages, surroundings):
             _send(connection, len(records.keys), pack_records(records))
     except BaseException as error:  # noqa: BLE001  # it says that no run of the study can be computed
-        known = error if isinstance(error, EvogtError) else SweepError(f"a batch cannot be computed: {one_line(error)}")
+        known = (
+            error
+            if isinstance(error, EvogtError)
+            else SweepError(f"a batch cannot be computed: {describe_error(error)}")
+        )
         _send(connection, FATAL, known)
     STATE.pack_into(surroundings.state, 0, -1, 0.0)
     if not surroundings.is_usable():

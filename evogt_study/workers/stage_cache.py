@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,12 +19,8 @@ KEPT_BYTES = 48 * 2**20
 The next case most likely needs the latest result, since neighbours share large ones: the retained space of 320 features
 on 8,000 nodes in three dimensions has 82 MB with its gradients.
 """
-_LARGE_BYTES = 8 * 2**20
-"""Size of a result that is not kept while its successor is computed, if memory is short: 1,024 features squared."""
 LEAST_BYTES = 32 * 2**10
-"""Size that a small result counts as, so that at most 1,500 results are searched."""
-ROOM = 0.25
-"""Part of `KEPT_BYTES` that is freed at once, so that results are searched only every few runs."""
+"""Size that a small result counts as."""
 
 
 # eq by identity: hashing a key takes as long as a small stage
@@ -40,10 +36,9 @@ class _Result:
     size: int = 0
     seconds: float = 0.0
     inner: float = 0.0
+    rank: float = 0.0
     parts: set[_Result] = dataclasses.field(default_factory=set)
     users: set[Hashable] = dataclasses.field(default_factory=set)
-    rank: float = 0.0
-    used: int = 0
 
 
 class BoundedStageCache:
@@ -56,10 +51,9 @@ class BoundedStageCache:
         self.calls: dict[str, int] = defaultdict(int)
         self._kept: dict[tuple[str, Hashable], _Result] = {}
         self._latest: dict[str, _Result] = {}
-        self._large: dict[str, Hashable] = {}
         self._computed: list[_Result] = []
         self._open: list[_Result] = []
-        self._bytes, self._dropped_rank, self._uses = 0, 0.0, itertools.count()
+        self._bytes, self._dropped_rank = 0, 0.0
         self.start(None)
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
@@ -68,11 +62,11 @@ class BoundedStageCache:
         is_new = found is None
         if found is None:
             found = self._compute(stage, key, compute)
+        self._kept[stage, key] = self._latest[stage] = found
         found.is_ingredient = found.is_ingredient and bool(self._open)
-        # GreedyDual-Size (Cao & Irani 1997): by last use alone, a reference that each run needs before its features
-        # would be dropped first; by cost alone, results that no run needs would be dropped last
-        found.rank, found.used = self._dropped_rank + found.seconds / found.size, next(self._uses)
-        self._latest[stage] = found
+        # GreedyDual-Size (Cao & Irani 1997): by last use alone, a large result would drop all others, also those that
+        # each run needs; by cost alone, results that no run needs would be dropped last
+        found.rank = self._dropped_rank + found.seconds / found.size
         for each in (found, *found.parts):
             each.users.add(self._user)
         if self._open:
@@ -83,7 +77,6 @@ class BoundedStageCache:
         return result  # type: ignore[no-any-return]  # the key determines the stage's type
 
     def _compute(self, stage: str, key: Hashable, compute: Callable[[], Any]) -> _Result:
-        self._make_room(stage)
         made = _Result(stage, key, is_ingredient=bool(self._open))
         self._open.append(made)
         started = time.perf_counter()
@@ -100,40 +93,22 @@ class BoundedStageCache:
         self.calls[stage] += 1
         self._computed.append(made)
         made.size = max(size_of(made.result), LEAST_BYTES)
-        self._kept[stage, key] = made
         self._bytes += made.size
-        if made.size >= _LARGE_BYTES:
-            self._large[stage] = key
         return made
 
-    def _make_room(self, stage: str) -> None:
-        """Drop the latest large result of a stage, with the results made from it, if too much is kept.
-
-        A result was made from another if its key contains the key of the other.
-        """
-        if self._bytes > KEPT_BYTES and stage in self._large:
-            key = self._large.pop(stage)
-            for each in [each for each in self._kept.values() if _holds(each.key, key)]:
-                self._drop(each)
-
     def _trim(self, spared: set[_Result]) -> None:
-        """Drop results with the lowest rank until `KEPT_BYTES` are left beside the spared results."""
+        """Drop results with the lowest rank until `KEPT_BYTES` are left beside the spared ones."""
         excess = self._bytes - KEPT_BYTES - sum(each.size for each in spared)
-        if excess <= 0:
-            return
-        for each in sorted(set(self._kept.values()) - spared, key=lambda each: (each.rank, each.used)):
-            if excess <= -ROOM * KEPT_BYTES:
+        for each in sorted(set(self._kept.values()) - spared, key=attrgetter("rank")) if excess > 0 else ():
+            if excess <= 0:
                 return
             self._dropped_rank = max(self._dropped_rank, each.rank)
+            del self._kept[each.stage, each.key]
+            self._bytes -= each.size
             excess -= each.size
-            self._drop(each)
-
-    def _drop(self, dropped: _Result) -> None:
-        del self._kept[dropped.stage, dropped.key]
-        self._bytes -= dropped.size
-        dropped.result = None  # its users are still counted
-        if self._latest.get(dropped.stage) is dropped:
-            del self._latest[dropped.stage]
+            each.result = None  # its users are still counted
+            if self._latest.get(each.stage) is each:
+                del self._latest[each.stage]
 
     # stages of earlier batches are free for later ones, so that the times of a batch add up to its duration
     def next_batch(self) -> None:
@@ -166,11 +141,6 @@ class BoundedStageCache:
             for user in each.users:
                 seconds[user] += (each.seconds - each.inner) / len(each.users)
         return seconds
-
-
-def _holds(key: Hashable, part: Hashable) -> bool:
-    """Return True if `part` is the key or one of its parts."""
-    return key == part or (isinstance(key, tuple) and any(_holds(each, part) for each in key))
 
 
 def size_of(result: Any) -> int:

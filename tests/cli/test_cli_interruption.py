@@ -15,7 +15,7 @@ from helpers import eventually, read_study
 
 from evogt_study.results.finished import shard_files, shard_folder
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.storage.lease import only_writer
+from evogt_study.storage.lease import lock_result
 from evogt_study.workers.signals import defer_signals, handle_signals, parse_seconds
 
 pytestmark = pytest.mark.long
@@ -161,7 +161,7 @@ def test_a_second_command_on_the_same_result_is_refused(slow):
     assert f"own.nc is being written by process {first.pid} on " in errors
     assert errors.count("\n") == 1
     assert wait_for_end(first) == (0, "")
-    with only_writer(path):
+    with lock_result(path):
         pass
 
 

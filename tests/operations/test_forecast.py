@@ -15,7 +15,7 @@ import pytest
 from helpers import read_table
 
 from evogt_study.operations import forecast
-from evogt_study.operations.forecast import forecast_phase, predict, sample_cases, worker_memory
+from evogt_study.operations.forecast import estimate_worker_memory, forecast_phase, predict_seconds, sample_cases
 from evogt_study.study.plan import OWN, count_shared_work, plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers import stage_cache
@@ -61,7 +61,7 @@ def predict_of(monkeypatch):
     def call(text, numbers=None, **options):
         plan = plan_study(Study.from_text(text))[-1]
         numbers = plan.runs if numbers is None else numbers
-        return predict(plan, count_shared_work(plan, numbers=numbers, **options), numbers)
+        return predict_seconds(plan, count_shared_work(plan, numbers=numbers, **options), numbers)
 
     return call
 
@@ -161,5 +161,5 @@ def test_a_worker_takes_about_the_predicted_memory(name, tmp_path):
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         found = peak_bytes(process)
     study = Study.from_text(STUDIES[name])
-    assert 0.7 * found < worker_memory(plan_study(study)[-1]) < 1.7 * found
+    assert 0.7 * found < estimate_worker_memory(plan_study(study)[-1]) < 1.7 * found
     assert np.isfinite(found)

@@ -14,7 +14,7 @@ from evogt_study.operations.verify import verify
 from evogt_study.results.finished import describe, shard_folder, write_shard
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.storage.lease import only_writer
+from evogt_study.storage.lease import lock_result
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -69,7 +69,7 @@ def test_unfinished_runs_keep_the_types_that_they_returned(own_study, result_of,
 def test_a_result_that_is_being_written_is_no_place_to_merge_into(part, tmp_path):
     _, a = part("a", [0, 1])
     _, b = part("b", [2, 3], families=("a",))
-    with only_writer(tmp_path / "c.nc"):
+    with lock_result(tmp_path / "c.nc"):
         refused("c.nc is being written by process", [a, b], tmp_path / "c.nc")
 
 

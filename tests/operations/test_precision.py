@@ -9,7 +9,7 @@ from evogt_study.errors import StudyError
 from evogt_study.inference.sequential import Goal, decide
 from evogt_study.operations.run import run_task
 from evogt_study.schema.variables import COORDINATES
-from evogt_study.workers.clusters import local_client
+from evogt_study.workers.clusters import start_local_cluster
 
 SOURCE = """
 import numpy as np
@@ -82,7 +82,7 @@ def test_a_goal_made_stricter_computes_nothing_twice_whatever_the_workers_and_th
         output = tmp_path / f"{len(found)}" / "own.nc"  # what lies beside it would be taken
         log.write_text("")
         output.parent.mkdir()
-        with local_client(workers) as client:
+        with start_local_cluster(workers) as client:
             counts = []
             for goal in ("30 %", "20 %", "20 %"):
                 data = evs.run(own_study(LOGGED, rest.replace("30 %", goal)), client=client, output=output)

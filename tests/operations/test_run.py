@@ -20,7 +20,7 @@ from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
-from evogt_study.workers.clusters import local_client
+from evogt_study.workers.clusters import start_local_cluster
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ def test_workers_have_one_blas_thread_whatever_is_inherited(own_study, monkeypat
     """
     study = own_study(source, "[axes]\nseed = [0, 1, 2, 3]")
     assert evs.run(study, workers=2).threads.values.tolist() == [1, 1, 1, 1]  # by one process, before they are there
-    with local_client(2) as client:
+    with start_local_cluster(2) as client:
         data = evs.run(study, client=client)
     assert data.threads.values.tolist() == data.variable.values.tolist() == [1, 1, 1, 1]
 

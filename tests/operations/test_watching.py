@@ -3,8 +3,8 @@ import os
 import subprocess
 import time
 
-from evogt_study.operations.progress import ProgressEvent, computation_of, with_progress_file
-from evogt_study.storage.lease import SILENT_SECONDS, lock_file, only_writer
+from evogt_study.operations.progress import ProgressEvent, read_computation, with_progress_file
+from evogt_study.storage.lease import SILENT_SECONDS, lock_file, lock_result
 from evogt_study.storage.paths import progress_file
 
 EVENT = ProgressEvent("main", reused=10, done=2, failed=1, total=60, seconds=4.0, seconds_left=96.0)
@@ -12,32 +12,32 @@ EVENT = ProgressEvent("main", reused=10, done=2, failed=1, total=60, seconds=4.0
 
 def test_a_computation_seen_from_outside(tmp_path):
     path, heard = tmp_path / "own.nc", []
-    assert computation_of(path).describe() == "not running; `evogt run` computes the rest"
+    assert read_computation(path).describe() == "not running; `evogt run` computes the rest"
     progress_file(path).parent.mkdir()
-    with only_writer(path):
+    with lock_result(path):
         lock = lock_file(path).read_text()
-        assert computation_of(path).describe().endswith("; no run is finished yet")
+        assert read_computation(path).describe().endswith("; no run is finished yet")
         listener = with_progress_file(path, heard.append)
         listener(EVENT)
         listener(ProgressEvent("main", 10, 3, 1, 60, 4.1))  # too soon to be written down
         assert len(heard) == 2
-        seen = computation_of(path)
+        seen = read_computation(path)
         assert (seen.runs, seen.event) == (True, EVENT)
         assert "; main: 12/60 runs, 10 of them from before, 1 failed, 0.5 runs/s, 1 min 36 s left (" in seen.describe()
-    assert not computation_of(path).runs
+    assert not read_computation(path).runs
 
     ended = subprocess.Popen(["true"])
     ended.wait()
     content = json.loads(lock) | {"process": ended.pid}
     lock_file(path).write_text(json.dumps(content))  # what a killed process leaves
-    assert f"not running: process {ended.pid} on " in computation_of(path).describe()
-    assert "which is gone" in computation_of(path).describe()
+    assert f"not running: process {ended.pid} on " in read_computation(path).describe()
+    assert "which is gone" in read_computation(path).describe()
 
     lock_file(path).write_text(json.dumps(content | {"host": "elsewhere", "machine": "another", "process": 1}))
-    assert computation_of(path).runs
+    assert read_computation(path).runs
     silent = time.time() - SILENT_SECONDS - 1
     os.utime(lock_file(path), (silent, silent))
-    assert not computation_of(path).runs
+    assert not read_computation(path).runs
 
 
 def test_the_event_of_another_process_is_not_this_ones_and_what_is_none_is_left(tmp_path):
@@ -45,8 +45,8 @@ def test_the_event_of_another_process_is_not_this_ones_and_what_is_none_is_left(
     progress_file(path).parent.mkdir()
     with_progress_file(path, None)(EVENT)
     content = json.loads(progress_file(path).read_text())
-    with only_writer(path):
-        assert computation_of(path).event == EVENT
+    with lock_result(path):
+        assert read_computation(path).event == EVENT
         for wrong in ({"process": 1}, {"event": {}}, {"event": content["event"] | {"done": "many"}}, {"at": "then"}):
             progress_file(path).write_text(json.dumps(content | wrong))
-            assert computation_of(path).event is None
+            assert read_computation(path).event is None

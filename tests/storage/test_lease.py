@@ -21,7 +21,7 @@ from evogt_study.storage.lease import (
     UNSIGNED_SECONDS,
     WorkIsGoneError,
     count_active_claims,
-    only_writer,
+    lock_result,
     open_claims,
 )
 
@@ -41,7 +41,7 @@ folder = Path(sys.argv[1])
 HOLD = """
 claims = lease.open_claims(folder / "claims/plan")
 assert claims.take(0)
-with claims.keep_alive(), lease.only_writer(folder / "a.nc") as check:
+with claims.keep_alive(), lease.lock_result(folder / "a.nc") as check:
     print(os.getpid(), flush=True)
     for line in sys.stdin:
         try:
@@ -56,10 +56,9 @@ claims, start, won, parts = lease.open_claims(folder / "claims/plan"), float(sys
 with ExitStack() as held:
     for number in range(200):
         time.sleep(max(0.0, start + 0.02 * number - time.time()))
-        seen = claims.read()
-        parts += [number] if claims.find_lost(seen, [number]) and claims.take(number, 1) else []
+        parts += [number] if claims.take(number) else []
         try:
-            held.enter_context(lease.only_writer(folder / f"{number}.nc"))
+            held.enter_context(lease.lock_result(folder / f"{number}.nc"))
             won.append(number)
         except ResultError as error:
             assert "is being written by process" in str(error), error
@@ -96,7 +95,7 @@ def held(started, tmp_path):
 
 
 def leases(folder):
-    return [folder / "a.nc.lock", folder / "claims/plan/0.0"]
+    return [folder / "a.nc.lock", folder / "claims/plan/0"]
 
 
 def age(path, seconds=SILENT_SECONDS):
@@ -110,14 +109,14 @@ def change(path, **signature):
 def is_free(folder):
     """Whether this process may take part 0 and the result, and whether others see it so."""
     claims = open_claims(folder / "claims/plan")
-    is_lost, alive = claims.find_lost(claims.read(), range(10)) == [0], count_active_claims(folder / "claims")
+    is_lost, alive = claims.find_lost({0}) == {0: 1}, count_active_claims(folder / "claims")
     writer, refusal = lease.find_writer(folder / "a.nc"), None
     try:
-        with only_writer(folder / "a.nc") as check:
+        with lock_result(folder / "a.nc") as check:
             check()
     except ResultError as error:
         refusal = str(error)
-    are_claimed = claims.take(0, int(is_lost)), open_claims(folder / "claims/plan").take(0, int(is_lost))
+    are_claimed = claims.take(0), open_claims(folder / "claims/plan").take(0)
     if refusal is None:
         assert (is_lost, alive, writer is not None and writer.lives, are_claimed) == (True, 0, False, (True, False))
         return True
@@ -175,7 +174,7 @@ def test_a_process_in_another_container_is_alive_until_it_is_silent(started, tmp
     for path in leases(tmp_path):
         age(path)
     assert is_free(tmp_path)
-    with only_writer(tmp_path / "a.nc"):  # from there, this process has a number that does not exist
+    with lock_result(tmp_path / "a.nc"):  # from there, this process has a number that does not exist
         assert started(LIVES, tmp_path, inside).communicate()[0] == "True\n"
 
 
@@ -183,10 +182,10 @@ def test_a_lease_without_a_signature_is_waited_for_and_then_taken(tmp_path):
     path = tmp_path / "a.nc.lock"
     path.touch()
     claims = open_claims(tmp_path / "claims/plan")
-    (tmp_path / "claims/plan/0.0").touch()
-    assert claims.find_lost(claims.read(), [0]) == []
+    (tmp_path / "claims/plan/0").touch()
+    assert claims.find_lost({0}) == {}
     begun = time.monotonic()
-    with only_writer(tmp_path / "a.nc"):
+    with lock_result(tmp_path / "a.nc"):
         assert time.monotonic() - begun > UNSIGNED_SECONDS - 0.1
         assert json.loads(path.read_text())["process"] == str(os.getpid())
 
@@ -214,7 +213,7 @@ def test_a_stopped_writer_that_has_lost_its_lease_does_not_write_when_it_goes_on
     os.kill(number, signal.SIGSTOP)
     os.waitid(os.P_PID, number, os.WSTOPPED)
     age(tmp_path / "a.nc.lock")
-    with only_writer(tmp_path / "a.nc") as check:
+    with lock_result(tmp_path / "a.nc") as check:
         os.kill(number, signal.SIGCONT)
         assert f"a.nc is being written by process {os.getpid()} on " in ask()
         age(tmp_path / "a.nc.lock")
@@ -232,7 +231,7 @@ def test_of_eight_processes_that_race_for_a_dead_lease_one_wins_each_time(held, 
     kill(process)
     dead = [signature, signature.replace('"machine": "', '"machine": "not'), signature[:50], ""]
     for number in range(200):
-        for path in (tmp_path / f"{number}.nc.lock", tmp_path / f"claims/plan/{number}.0"):
+        for path in (tmp_path / f"{number}.nc.lock", tmp_path / f"claims/plan/{number}"):
             path.write_text(dead[number % 4])
             age(path)
     (tmp_path / "a.nc.lock").unlink()
@@ -259,24 +258,24 @@ def test_a_process_that_is_killed_while_it_takes_over_is_no_obstacle(held, start
         process = started(killed, tmp_path)
         assert (process.communicate()[0], process.returncode) == ("", 9)
         assert len(os.listdir(tmp_path)) == number + 3  # the claims, the dead lease, and what each left
-    with only_writer(tmp_path / "a.nc"):
+    with lock_result(tmp_path / "a.nc"):
         pass
     assert os.listdir(tmp_path) == ["claims"]
 
 
 def test_this_process_is_a_second_writer_too(tmp_path):
-    with only_writer(tmp_path / "a.nc"), pytest.raises(ResultError, match="is being written by"):
-        only_writer(tmp_path / "a.nc").__enter__()
+    with lock_result(tmp_path / "a.nc"), pytest.raises(ResultError, match="is being written by"):
+        lock_result(tmp_path / "a.nc").__enter__()
 
 
 def test_the_refusal_says_how_to_go_on_if_the_other_machine_is_off(tmp_path):
-    with only_writer(tmp_path / "a.nc"):
+    with lock_result(tmp_path / "a.nc"):
         change(tmp_path / "a.nc.lock", machine="elsewhere", host="node7", process="7")
         refusal = (
             r"process 7 on node7 since .*; if that process is gone, remove .*a\.nc\.lock, or run again 120 s after"
         )
         with pytest.raises(ResultError, match=refusal):
-            only_writer(tmp_path / "a.nc").__enter__()
+            lock_result(tmp_path / "a.nc").__enter__()
 
 
 # --- files and folders ------------------------------------------------------------------------------------------------
@@ -285,14 +284,14 @@ def test_the_refusal_says_how_to_go_on_if_the_other_machine_is_off(tmp_path):
 def test_two_names_of_a_file_have_one_lease(held, tmp_path):
     (tmp_path / "link.nc").symlink_to(tmp_path / "a.nc")
     with pytest.raises(ResultError, match=f"being written by process {held[1]} "):
-        only_writer(tmp_path / "link.nc").__enter__()
+        lock_result(tmp_path / "link.nc").__enter__()
 
 
 def test_folders_that_were_missing_are_unmade_where_nothing_was_written(tmp_path):
-    with only_writer(tmp_path / "b" / "c" / "a.nc"):
+    with lock_result(tmp_path / "b" / "c" / "a.nc"):
         pass
     assert os.listdir(tmp_path) == []
-    with only_writer(tmp_path / "b" / "c" / "a.nc"):
+    with lock_result(tmp_path / "b" / "c" / "a.nc"):
         (tmp_path / "b" / "c" / "a.nc").write_text("")
     assert os.listdir(tmp_path / "b" / "c") == ["a.nc"]
 
@@ -306,8 +305,8 @@ def test_a_lease_for_which_the_disk_has_no_room_is_none(tmp_path, bytes_):
         with pytest.raises(
             ResultError, match=r"cannot write .*a\.nc\.lock: File too large. Choose another output file"
         ):
-            only_writer(tmp_path / "a.nc").__enter__()
-        with pytest.raises(ResultError, match=r"cannot write .*plan/0\.0: File too large"):
+            lock_result(tmp_path / "a.nc").__enter__()
+        with pytest.raises(ResultError, match=r"cannot write .*plan/0: File too large"):
             claims.take(0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
@@ -316,7 +315,7 @@ def test_a_lease_for_which_the_disk_has_no_room_is_none(tmp_path, bytes_):
 
 
 def test_a_lease_that_somebody_removed_is_told(tmp_path):
-    with only_writer(tmp_path / "r.nc") as check:
+    with lock_result(tmp_path / "r.nc") as check:
         (tmp_path / "r.nc.lock").unlink()
         with pytest.raises(ResultError, match=r"r\.nc\.lock was removed"):
             check()
@@ -332,12 +331,14 @@ def test_a_part_that_was_released_is_lost_at_once_and_one_that_is_done_never(tmp
         assert claims.take(1)
         claims.finish(0)
     other = open_claims(tmp_path / "claims/plan")
-    assert other.find_lost(other.read(), range(10)) == [1]
-    assert (other.read().done, other.count_lives(0, 0), other.count_lives(1, 0)) == ({0}, 1, 0)
-    assert other.take(1, 1)
-    assert (other.read().generations[1], other.count_lives(1, 1)) == (1, 1)
+    assert other.read() == ({0, 1}, {0})
+    assert other.find_lost({1}) == {1: 0}
+    assert not other.take(0)
+    assert other.take(1)
+    change(tmp_path / "claims/plan/1", process=2)
+    assert open_claims(tmp_path / "claims/plan").find_lost({1}) == {1: 1}
     lease.remove_claims(tmp_path / "claims/plan")
-    for look in (other.read, lambda: other.take(5), lambda: other.find_lost(lease.Seen({0: 0}, frozenset()), [0])):
+    for look in (other.read, lambda: other.take(5), lambda: other.find_lost({0})):
         with pytest.raises(WorkIsGoneError):
             look()
 

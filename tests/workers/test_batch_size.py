@@ -27,7 +27,7 @@ def sizes(count, threads=2, group=1, **run):
     size, found, cases = BatchSize(count, threads, group), [], iter(range(count))
     while batch := size.take(cases):
         found.append(len(batch))
-        size.measured(measured(len(batch), **run))
+        size.add(measured(len(batch), **run))
     return found
 
 
@@ -61,12 +61,12 @@ def test_short_runs_after_long_ones_soon_fill_their_batches():
     """Long runs come first; their average would make batches of thousands of short ones too small for ever."""
     size = BatchSize(1_000_000, 2, 1)
     for _ in range(200):
-        size.measured(measured(1, seconds=10.0))
-    assert size.next() == 1
+        size.add(measured(1, seconds=10.0))
+    assert size.next_count() == 1
     found = []
     for _ in range(2 * RECENT_BATCHES):
-        found.append(size.next())
-        size.measured(measured(found[-1], seconds=1e-3))
+        found.append(size.next_count())
+        size.add(measured(found[-1], seconds=1e-3))
     assert found[0] == 1
     assert found[-1] == pytest.approx(1000 * BATCH_SECONDS, abs=10)
 

@@ -13,9 +13,9 @@ from helpers import PARABOLA, PILOTED, read_study, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import ResultError
-from evogt_study.operations.progress import computation_of
+from evogt_study.operations.progress import read_computation
 from evogt_study.operations.run import run_task, run_to_file
-from evogt_study.storage.lease import only_writer, open_claims
+from evogt_study.storage.lease import lock_result, open_claims
 from evogt_study.storage.paths import claims_folder, shard_folder
 
 pytestmark = pytest.mark.long
@@ -124,10 +124,10 @@ def test_tasks_and_a_command_do_not_compute_at_once(own_study, tmp_path):
         assert claims.take(0)
         with pytest.raises(ResultError, match=r"is being computed by tasks of `evogt run --task`, which hold 1 parts"):
             run_to_file(study, tmp_path / "a.nc")
-        found = computation_of(tmp_path / "a.nc").describe()
+        found = read_computation(tmp_path / "a.nc").describe()
         assert found == "running: tasks of `evogt run --task`, which hold 1 parts"
-    assert not computation_of(tmp_path / "a.nc").runs
-    with only_writer(tmp_path / "a.nc"), pytest.raises(ResultError, match="is being written by process"):
+    assert not read_computation(tmp_path / "a.nc").runs
+    with lock_result(tmp_path / "a.nc"), pytest.raises(ResultError, match="is being written by process"):
         run_task(study, tmp_path / "a.nc", 1, 2)
     assert not (tmp_path / "a.nc").exists()
 
