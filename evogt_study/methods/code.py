@@ -425,7 +425,7 @@ def _forget_modules(folder: Path, paths: set[str]) -> None:
         for path in paths
         if Path(path).is_relative_to(folder)
     }
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # in one step: threads import too
         known = getattr(module, "__file__", None) in paths or (name in names and is_local(module))
         if known and name != "__main__":
             del sys.modules[name]
