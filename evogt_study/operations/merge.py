@@ -208,7 +208,7 @@ def _joint_study(sources: Sequence[Source]) -> Study:
         elif is_everywhere and all(type(value) in (bool, int, float, str) for value in values):
             values = list(dict.fromkeys(values))
             if all(type(value) in (int, float) for value in values):
-                values.sort(key=float)
+                values.sort()
             is_range = all(type(value) is int for value in values) and values[-1] - values[0] == len(values) - 1
             joint[name] = {"start": values[0], "count": len(values)} if is_range and values[0] >= 0 else values
         else:
