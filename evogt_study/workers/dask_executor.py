@@ -216,7 +216,7 @@ class _PlanBatches:
                         yield _take_joined(held)
                     # more batches may finish, unless workers would run out of them: each has more than two in turn
                     if len(self.in_flight) > self.size.threads:
-                        time.sleep(min(ROUND_SECONDS, self.size.shortest))
+                        time.sleep(min([ROUND_SECONDS, *(seconds for _, seconds, _ in self.size.recent)]))
         finally:
             self.ended.put(None)
             with suppress(Exception):  # a client of the user goes on living
@@ -267,7 +267,8 @@ class _PlanBatches:
         if self.size.runs:
             left = self.size.estimate_seconds(self.size.left + sum(len(each.cases) for each in self.in_flight.values()))
             few = max(self.n_most, 1 + int(left / ALONE_SECONDS))  # runners that have started cost no start any more
-            wanted = min(wanted, max(threads + 1, HELD_BYTES // max(1, self.size.largest)), few)
+            n_held = HELD_BYTES // max([1, *(size for _, _, size in self.size.recent)])
+            wanted = min(wanted, max(threads + 1, n_held), few)
         elif time.monotonic() < self.begun + ALONE_SECONDS and self.n_threads:
             wanted = 1
         return wanted - len(self.in_flight)

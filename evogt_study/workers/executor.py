@@ -158,16 +158,6 @@ class BatchSize:
         self.taken = self.runs = 0
         self.recent: deque[tuple[int, float, int]] = deque(maxlen=RECENT_BATCHES)  # runs, their seconds and bytes
 
-    @property
-    def largest(self) -> int:
-        """Bytes of the largest of the latest batches, or 0 before any batch has ended."""
-        return max((size for _, _, size in self.recent), default=0)
-
-    @property
-    def shortest(self) -> float:
-        """Seconds of work of the shortest of the latest batches, or 0 before any batch has ended."""
-        return min((seconds for _, seconds, _ in self.recent), default=0.0)
-
     def estimate_seconds(self, cases: int) -> float:
         """Return the seconds of some cases by the latest batches, or 0 before any batch has ended."""
         return cases * sum(seconds for _, seconds, _ in self.recent) / max(1, sum(runs for runs, _, _ in self.recent))
