@@ -13,11 +13,9 @@ import xarray as xr
 from evogt_study.analysis.design import Design
 from evogt_study.analysis.runs import (
     Layout,
-    join_numbers,
     labels_as_typed,
     lay_out_units,
-    mark_first,
-    number_planned_runs,
+    mark_runs,
 )
 from evogt_study.analysis.statistics import (
     BOUND,
@@ -166,8 +164,8 @@ def compare(
     if values.sizes[dim] < 2:
         raise InputError(f"`dim` must have at least two values, {dim} has {values.sizes[dim]}")
     check_dimension_names(values.dims, _LONG_NAMES)
-    design, runs = Design.of(values, planned=planned), number_planned_runs(values, planned)
-    laid_out = lay_out_units(values, over_dims, units, runs, along=[dim])
+    design, laid_out = Design.of(values, planned=planned), lay_out_units(values, over_dims, units, planned)
+    runs = mark_runs(values, laid_out.dims, planned, paired=dim)
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
     setups, names = _split(values, (*rest, dim), laid_out, runs), labels_as_typed(values, dim)
     question = _read_question(values, estimand, better, scale, laid_out, options)
@@ -201,20 +199,11 @@ def compare(
 
 def _split(values: xr.DataArray, kept: Sequence[str], laid_out: Layout, runs: xr.DataArray | None) -> list[Setup]:
     """Return the setups of values, along the last of the dimensions `kept`, each run of an axis value once."""
-    if runs is None:
-        runs = xr.DataArray(np.arange(values.size).reshape(values.shape), dims=values.dims)
-    own = [each for each in laid_out.dims if each not in runs.dims]  # such as time: each point once
-    sizes = [values.sizes[each] for each in own]
-    places = xr.DataArray(np.arange(math.prod(sizes)).reshape(sizes), dims=own)
-    cells = (runs * places.size + places).where(runs >= 0, -1).broadcast_like(values.reset_coords(drop=True))
+    runs = xr.ones_like(values, dtype=bool) if runs is None else runs.broadcast_like(values.reset_coords(drop=True))
     shape = (-1, values.sizes[kept[-1]], laid_out.count * laid_out.within)
-    table, numbers = (each.transpose(*kept, *laid_out.dims).values.reshape(shape) for each in (values, cells))
-    found = []
-    for row, own_numbers in zip(table.astype(float), numbers, strict=True):
-        planned = own_numbers >= 0
-        once = planned & mark_first(join_numbers(np.where(planned, own_numbers, own_numbers.max(initial=0) + 1)))
-        found.append((laid_out.blocks(np.where(once, row, np.nan)), laid_out.blocks(once)))
-    return found
+    table, once = (each.transpose(*kept, *laid_out.dims).values.reshape(shape) for each in (values, runs))
+    found = np.where(once, table.astype(float), np.nan)
+    return [(laid_out.blocks(row), laid_out.blocks(marks)) for row, marks in zip(found, once, strict=True)]
 
 
 def _read_question(

@@ -10,11 +10,11 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.runs import (
-    Numbers,
     each_once,
     labels_as_typed,
     lay_out_units,
     list_headings,
+    mark_runs,
     number_planned_runs,
 )
 from evogt_study.analysis.statistics import (
@@ -36,7 +36,7 @@ from evogt_study.analysis.tables import (
 )
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.kernels import Array, Counts, kernel_of
+from evogt_study.inference.kernels import Array, Bools, Counts, kernel_of
 from evogt_study.inference.means import resample_statistic, student_quantile
 
 EOC = "EOC"  # heading of an order: experimental order of convergence
@@ -91,16 +91,11 @@ def observed_orders(
     check_array(values)
     values = _along_parameter(values, along)
     planned = planned if planned is None else _along_parameter(planned, along)
-    steps, runs, dims, kernel = (
-        _steps(values, along),
-        number_planned_runs(values, planned),
-        each_once(over),
-        kernel_of(of)[0],
-    )
+    steps, dims, kernel = _steps(values, along), each_once(over), kernel_of(of)[0]
     if dims:
         data = summary(values, dims, statistics=(of,), units=units, missing=missing, planned=planned)
     else:
-        numbers = values.astype(float).load()
+        numbers, runs = values.astype(float).load(), number_planned_runs(values, planned)
         wanted = xr.ones_like(numbers) if runs is None else xr.DataArray(runs >= 0).broadcast_like(numbers)
         counts = {"n_ok": numbers.notnull(), "n_planned": wanted.transpose(*numbers.dims)}
         data = xr.Dataset({of: numbers, **{name: each.astype(np.int64) for name, each in counts.items()}})
@@ -115,10 +110,11 @@ def observed_orders(
         data[name] = (errors.dims[: found.ndim], found, {"long_name": names[name]})
     if not dims:
         return data
-    laid_out = lay_out_units(values, check_dimensions(values, dims), units, runs, along=[along])
+    laid_out = lay_out_units(values, check_dimensions(values, dims), units, planned)
+    runs = mark_runs(values, laid_out.dims, planned)
 
-    def on_points(samples: Array, cells: Numbers) -> list[Array]:
-        pooled = laid_out.units(samples, cells)
+    def on_points(samples: Array, once: Bools) -> list[Array]:
+        pooled = laid_out.units(samples, once)
         shape = pooled.shape[:-3]
         of_order, of_slope, counts = np.full((*shape, len(steps)), np.nan), np.full(shape, np.nan), np.zeros(shape)
         for place in np.ndindex(*shape):

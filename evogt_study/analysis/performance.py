@@ -13,7 +13,7 @@ import scipy  # it imports scipy.stats at the first use
 import xarray as xr
 
 from evogt_study.analysis.design import Design
-from evogt_study.analysis.runs import DRAWN, lay_out_units, number_planned_runs
+from evogt_study.analysis.runs import DRAWN, lay_out_units, mark_runs
 from evogt_study.analysis.statistics import (
     BOUND,
     COUNTS,
@@ -197,12 +197,13 @@ def share(
     hit = _evaluate(tree, data, used, condition)
     if not isinstance(hit, xr.DataArray) or hit.dtype.kind != "b":
         raise InputError(f"`condition` must compare variables, got {condition!r}")
-    dims, runs = check_dimensions(hit.astype(float).rename(condition), over), number_planned_runs(hit, planned)
-    wanted = xr.ones_like(hit) if runs is None else xr.ones_like(hit) & (runs >= 0)
+    laid_out = lay_out_units(hit, check_dimensions(hit.astype(float).rename(condition), over), None, planned)
+    dims, runs = laid_out.dims, mark_runs(hit, laid_out.dims, planned)
+    wanted = xr.ones_like(hit) if runs is None else xr.ones_like(hit) & runs
     ok = reduce(operator.and_, (each.notnull() for each in used), wanted)
     hits, n_ok, count = hit.where(ok), ok.sum(dims), wanted.sum(dims)
-    share_ci = _share_ci(hits, list(lay_out_units(hit, dims, None, None).dims), confidence)
-    found = {"share": hits.mean(dims), "share_ci": share_ci, "n_ok": n_ok, "n_planned": count, "failed": count - n_ok}
+    found = {"share": hits.mean(dims), "share_ci": _share_ci(hits, list(dims), confidence)}
+    found |= {"n_ok": n_ok, "n_planned": count, "failed": count - n_ok}
     return xr.Dataset(found, attrs={"condition": condition, "over": " ".join(dims)})
 
 

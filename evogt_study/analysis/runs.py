@@ -19,8 +19,7 @@ import pandas as pd
 import xarray as xr
 
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.inference.kernels import Array
-from evogt_study.inference.means import unit_sums
+from evogt_study.inference.kernels import Array, Bools
 from evogt_study.schema.status import Completeness, Lacking, Message, Status
 from evogt_study.schema.values import canonical, find_value, text_label
 from evogt_study.schema.variables import status_codes
@@ -85,24 +84,28 @@ def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
     return found
 
 
-def mark_first_cells(numbers: Numbers) -> npt.NDArray[np.bool_]:
-    """Return the first cell of each run along all axes."""
-    return mark_first(numbers.reshape(1, -1)).reshape(numbers.shape)
+def mark_runs(
+    values: xr.DataArray, over: Sequence[str], planned: xr.DataArray | None, *, paired: str = ""
+) -> xr.DataArray | None:
+    """Mark planned runs, each once in a sample over the dimensions `over`; None if each value has its own run.
 
-
-def keep_first(samples: npt.NDArray[np.float64], numbers: Numbers) -> npt.NDArray[np.float64]:
-    """Return the samples (..., n) with the first value of each run, and NaN elsewhere."""
-    return np.where(mark_first(np.where(np.isnan(samples), -1, numbers)), samples, np.nan)
-
-
-def join_numbers(numbers: Numbers) -> Numbers:
-    """Return numbers (..., n) of the distinct columns of (..., k, n), or -1 where a cell of the column has no run."""
-    found = numbers[..., 0, :]
-    for each in range(1, numbers.shape[-2]):
-        other = numbers[..., each, :]
-        joined = found * (other.max(initial=0) + 1) + other  # may be another column's by a -1, which is masked below
-        found = np.unique(joined, return_inverse=True)[1].reshape(joined.shape)  # small again, in the same order
-    return np.where((numbers < 0).any(axis=-2), -1, found)
+    paired: an axis whose runs belong together.  They count once if another point of `over` has all of the same runs.
+    """
+    numbers = number_planned_runs(values, planned)
+    if numbers is None:
+        return None
+    dims = [dim for dim in over if dim in numbers.dims]
+    rest = [dim for dim in map(str, numbers.dims) if dim not in (paired, *dims)]
+    ordered = numbers.transpose(*rest, *([paired] if paired in numbers.dims else []), *dims)
+    table = ordered.values.reshape(*ordered.shape[: ordered.ndim - len(dims)], -1)
+    if paired not in numbers.dims:
+        return ordered.copy(data=mark_first(table).reshape(ordered.shape))
+    there = table >= 0
+    joint = np.zeros(table[..., 0, :].shape, dtype=np.int64)
+    for each in np.moveaxis(np.where(there, table, table.max(initial=0) + 1), -2, 0):
+        joint = joint * (each.max(initial=0) + 1) + each
+        joint = np.unique(joint, return_inverse=True)[1].reshape(joint.shape)  # small again, in the same order
+    return ordered.copy(data=(mark_first(joint)[..., None, :] & there).reshape(ordered.shape))
 
 
 @dataclass(frozen=True)
@@ -119,39 +122,33 @@ class Layout:
         """Return samples (..., n) by units, (..., count, within)."""
         return samples.reshape(*samples.shape[:-1], self.count, self.within)
 
-    def units(self, samples: Array, cells: Numbers) -> Array:
-        """Return values of distinct runs by units, (..., n) -> (..., count, within)."""
-        values = self.blocks(keep_first(samples, cells))
+    def units(self, samples: Array, once: Bools) -> Array:
+        """Return values by units, (..., n) -> (..., count, within).  A unit that lacks a run has none."""
+        values = self.blocks(samples)
         if self.within == 1:
             return values
-        planned, there = self._runs(samples, cells)
+        planned, there = self._count_runs(samples, once)
         return np.where((there == planned)[..., None], values, np.nan)
 
-    def means(self, samples: Array) -> Array:
-        """Mean over the values of each unit, (..., n) -> (..., count)."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            return np.divide(*unit_sums(self.blocks(samples)))
-
-    def counts(self, samples: Array, cells: Numbers) -> list[Array]:
-        """Return units with a value of each of their runs, units planned, runs with a value, runs planned: four of
-        (...)."""
-        planned, there = self._runs(samples, cells)
+    def counts(self, samples: Array, once: Bools) -> list[Array]:
+        """Return units with a value of each run, units planned, runs with a value and runs planned: four of (...)."""
+        planned, there = self._count_runs(samples, once)
         both = [(planned > 0) & (there == planned), planned > 0, there, planned]
         return [each.sum(axis=-1).astype(float) for each in both]
 
-    def _runs(self, samples: Array, cells: Numbers) -> tuple[Numbers, Numbers]:
+    def _count_runs(self, samples: Array, once: Bools) -> tuple[Numbers, Numbers]:
         """Return runs planned of each unit, and runs with a value, two of (..., count)."""
-        runs = cells // self.places  # numbers are k m + i (`reduce.reduced`), and -1 stays -1
-        planned = self.blocks(mark_first(runs)).sum(axis=-1)
-        return planned, (~np.isnan(self.blocks(keep_first(samples, runs)))).sum(axis=-1)
+        shape = (*samples.shape[:-1], self.count, self.within // max(self.places, 1), self.places)
+        planned, there = (each.reshape(shape).any(axis=-1).sum(axis=-1) for each in (once, ~np.isnan(samples)))
+        return planned, there
 
 
 def lay_out_units(
-    values: xr.DataArray, over: Sequence[str], units: str | Iterable[str] | None, runs: xr.DataArray | None,
-    along: Sequence[str] = (),
-) -> Layout:  # fmt: skip
-    """Lay out the pooled dimensions `over` of values that are compared `along` others.  `units` are among them."""
-    own = [] if runs is None else [dim for dim in (*along, *over) if dim not in runs.dims]  # like time
+    values: xr.DataArray, over: Sequence[str], units: str | Iterable[str] | None, planned: xr.DataArray | None = None
+) -> Layout:
+    """Lay out the pooled dimensions `over` of values.  `units` are among them; dimensions such as time come last."""
+    keys = values.coords.get(KEYS) if planned is None else planned
+    own = [] if keys is None else [dim for dim in over if dim not in keys.dims]
     if units is None:
         named = [DRAWN] if DRAWN in over else [dim for dim in over if dim not in own]
     else:
@@ -159,8 +156,9 @@ def lay_out_units(
         unknown = [str(dim) for dim in named if dim not in over]
         if unknown or not named:
             raise InputError(f"`units` must be among {', '.join(over)}, got {', '.join(unknown) or 'no name'}")
-    rest = [dim for dim in over if dim not in named]
-    count, within, places = (math.prod(values.sizes[dim] for dim in dims) for dims in (named, rest, own))
+    inner = [dim for dim in own if dim not in named]
+    rest = [*(dim for dim in over if dim not in (*named, *own)), *inner]
+    count, within, places = (math.prod(values.sizes[dim] for dim in dims) for dims in (named, rest, inner))
     return Layout((*named, *rest), count, within, places, named[0] if len(named) == 1 else "unit")
 
 
@@ -225,7 +223,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 def count_status(data: xr.Dataset) -> Completeness:
     """Count the planned runs of one phase of a result.  One slab of the messages is in memory at a time."""
     runs, status, dims = run_numbers(data[KEYS]), status_codes(data["run_status"]), list(map(str, data[KEYS].dims))
-    once = mark_first_cells(runs)
+    once = mark_first(runs.ravel()).reshape(runs.shape)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
     patterns, first = Counter[str](), dict[str, tuple[list[int], str]]()
     for slab in slabs(status.shape):

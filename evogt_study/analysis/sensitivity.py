@@ -16,7 +16,7 @@ import xarray as xr
 
 from evogt_study.analysis import statistics
 from evogt_study.analysis.design import GIVEN, Design, SamplePoints, design_of, find_points, sample_dimensions
-from evogt_study.analysis.runs import DRAWN, Numbers, number_planned_runs
+from evogt_study.analysis.runs import DRAWN, number_planned_runs
 from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, IncompleteWarning, kept_coordinates
 from evogt_study.analysis.tables import (
     NumberFormat,
@@ -119,11 +119,10 @@ def sensitivity(
     notes = _check_independent(values, sample, design, name)
     fresh = design.is_fresh(sample.dims) if sample.seeds else False
     estimator = _Estimator(sample, name, fresh, of_run, interval)
-    runs = number_planned_runs(values, planned)
     shape = (-1, len(sample.points), values.sizes[DRAWN] if sample.seeds else 1)
 
-    def on_samples(samples: Array, cells: Numbers) -> list[Array]:
-        rows, there = samples.reshape(shape), (cells >= 0).reshape(shape)
+    def on_samples(samples: Array, once: Bools) -> list[Array]:
+        rows, there = samples.reshape(shape), once.reshape(shape)
         found = estimator.compute(without_infinite(rows))
         units = there.any(axis=2).reshape(len(rows), -1, estimator.members).any(axis=2).sum(axis=1)
         known, infinite = ((each(rows) & there).sum(axis=(1, 2)) for each in (lambda a: ~np.isnan(a), np.isinf))
@@ -134,8 +133,10 @@ def sensitivity(
     outputs |= dict.fromkeys(("n_planned", *RUNS, "infinite"), ())
     sizes = dict.fromkeys((PARAMETER, OTHER), len(sample.names))
     pooled = [*sample.dims, *([DRAWN] if sample.seeds else [])]
-    found = statistics.reduce_blocks(values, pooled, on_samples, outputs, runs=runs, sizes=sizes)
-    found = statistics.report_missing_runs(values, found, runs, missing)
+    runs = number_planned_runs(values, planned)
+    marks = None if runs is None else runs >= 0
+    found = statistics.reduce_blocks(values, pooled, on_samples, outputs, runs=marks, sizes=sizes)
+    found = statistics.report_missing_runs(values, found, planned, missing)
     if (
         name == CHAOS
         and len(sample.names) > 3

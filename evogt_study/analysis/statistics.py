@@ -13,22 +13,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.analysis.runs import (
-    Numbers,
     count_runs,
     each_once,
-    keep_first,
     lay_out_units,
-    mark_first,
+    mark_runs,
     number_planned_runs,
 )
 from evogt_study.errors import IncompleteError, InputError, ParameterError, warn
 from evogt_study.inference import intervals, kernels
 from evogt_study.inference.intervals import Interval, share_interval, standard_error
-from evogt_study.inference.kernels import HEAVY, STATISTICS, Array, Counts, Kernel, kernel_of, probability_of
+from evogt_study.inference.kernels import HEAVY, STATISTICS, Array, Bools, Counts, Kernel, kernel_of, probability_of
 from evogt_study.inference.means import pseudo_values
 from evogt_study.schema.variables import TRUTH_MEANINGS
 from evogt_study.storage.arrays import slabs
@@ -63,16 +60,15 @@ class IncompleteWarning(UserWarning):
 
 
 def reduce_blocks(
-    values: xr.DataArray, over: Sequence[str], kernel: Callable[[Array, Numbers], Sequence[Array]],
+    values: xr.DataArray, over: Sequence[str], kernel: Callable[[Array, Bools], Sequence[Array]],
     outputs: Mapping[str, tuple[str, ...]], *, along: Sequence[str] = (), runs: xr.DataArray | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> xr.Dataset:  # fmt: skip
     """Apply `kernel` over the dimensions `over`, joined as the last axis, and return its `outputs` in memory.
 
-    kernel: takes values and the numbers of their runs, each (..., sizes of `along`, n), and returns one array for each
-    output, with the shape (...) and the output's own dimensions.  runs: of `number_planned_runs`, or None if each value
-    has its own run.  Values without a run are NaN.  The number at place i of the m places of dimensions that runs do
-    not have, such as time, in run k is k m + i.  sizes: of dimensions of `outputs` that the values do not have.
+    kernel: takes values and marks of runs, each (..., sizes of `along`, n), and returns one array for each output, with
+    the shape (...) and the output's own dimensions.  runs: of `mark_runs`; values that it does not mark are NaN.
+    sizes: of dimensions of `outputs` that the values do not have.
     """
     core = [*along, *over]
     rest = [str(dim) for dim in values.dims if dim not in core]
@@ -80,18 +76,13 @@ def reduce_blocks(
     there = [] if runs is None else [dim for dim in core if dim in runs.dims]
     own = tuple(place - len(core) for place, dim in enumerate(core) if dim not in there)
 
-    def on_block(block: Any, *numbers: Any) -> Any:
+    def on_block(block: Any, *marks: Any) -> Any:
         values = np.asarray(block, dtype=float)
         kept = values.ndim - len(over)
         shape = (*values.shape[:kept], math.prod(values.shape[kept:]))
-        cells: Numbers = np.broadcast_to(np.arange(shape[-1]), shape)
-        if numbers:
-            lengths = [size if axis - values.ndim in own else 1 for axis, size in enumerate(values.shape)]
-            places, of_runs = np.arange(math.prod(lengths)).reshape(lengths), np.expand_dims(numbers[0], own)
-            cells = np.where(of_runs < 0, -1, of_runs * places.size + places)
-            cells = np.broadcast_to(cells, values.shape).reshape(shape)
-            values = np.where(cells < 0, np.nan, values.reshape(shape))
-        found = kernel(values.reshape(shape), cells)
+        once = np.broadcast_to(np.expand_dims(marks[0], own) if marks else True, values.shape).reshape(shape)
+        values = values.reshape(shape)
+        found = kernel(np.where(once, values, np.nan) if marks else values, once)
         return tuple(found) if len(outputs) > 1 else found[0]
 
     # without coordinates, so that nothing is aligned, and none is read
@@ -167,15 +158,17 @@ def check_confidence(confidence: float) -> None:
         raise ParameterError("confidence", "in (0, 1)", confidence, remedy="use e.g. 0.95")
 
 
-def report_missing_runs(values: xr.DataArray, found: xr.Dataset, runs: xr.DataArray | None, missing: str) -> xr.Dataset:
+def report_missing_runs(
+    values: xr.DataArray, found: xr.Dataset, planned: xr.DataArray | None, missing: str
+) -> xr.Dataset:
     """Follow the policy `missing` for runs without a value, counted in `RUNS`.  Return `found` without these counts."""
     n_ok, n_planned = (int(found[name].sum()) for name in RUNS)
-    if runs is not None and n_ok < n_planned and missing != "drop":  # a run at several points counts once
-        own = [str(dim) for dim in values.dims if dim not in runs.dims]
-        present = reduce_blocks(values, own, lambda each, _: [kernels.count(each).astype(float)], {"present": ()})
-        n_planned = count_runs(runs.values)
-        n_ok = count_runs(runs.where(present["present"] > 0, -1).values)
     if n_ok < n_planned and missing != "drop":
+        runs = number_planned_runs(values, planned)
+        if runs is not None:  # a run at several points counts once
+            own = [str(dim) for dim in values.dims if dim not in runs.dims]
+            present = reduce_blocks(values, own, lambda each, _: [kernels.count(each).astype(float)], {"present": ()})
+            n_ok, n_planned = (count_runs(each.values) for each in (runs.where(present["present"] > 0, -1), runs))
         name = "value" if values.name is None else f"`{values.name}`"
         message = f"{n_planned - n_ok} of {n_planned} runs have no {name}"
         if missing == "raise":
@@ -243,36 +236,35 @@ def summary(
     """
     dims, names = check_dimensions(values, over), each_once(statistics)
     check_options(missing=(missing, MISSING), incomplete=(incomplete, INCOMPLETE))
-    runs = number_planned_runs(values, planned)
     parsed = {name: _parse(name, interval) for name in names}
     computed = {name: _kernel(of, kind, interval) for name, (of, kind) in parsed.items()}
     of_intervals = {of for of, kind in parsed.values() if kind == _INTERVAL} & {"mean", "std"}
     for name, kernel in _TAILS.items() if of_intervals else ():
         computed[name] = lambda units, kernel=kernel: kernel(kernels.mean(units)).astype(float)  # type: ignore[misc]
-    laid_out = lay_out_units(values, dims, units, runs)
+    laid_out = lay_out_units(values, dims, units, planned)
+    runs = mark_runs(values, laid_out.dims, planned)
     means = [name for name, (of, _) in parsed.items() if of == "mean"] + list(_TAILS)
     shares = [name for name, each in parsed.items() if each == ("mean", _INTERVAL) and not interval.method]
     shares = shares if shares and _are_two_valued(values) else []
 
-    def on_samples(samples: Array, cells: Numbers) -> list[Array]:
-        unlike = laid_out.units(samples, cells)
+    def on_samples(samples: Array, once: Bools) -> list[Array]:
+        unlike = laid_out.units(samples, once)
         pooled = dict.fromkeys(means, unlike)
         if laid_out.within > 1 and incomplete != OMIT:
-            every: Array = laid_out.blocks(keep_first(samples, cells))
-            planned = np.asarray(laid_out.blocks(mark_first(cells)).any(axis=-2))
-            pooled = dict.fromkeys(means, unit_means(unlike, every, planned, incomplete)) | dict.fromkeys(shares, every)
+            every, setups = laid_out.blocks(samples), np.asarray(laid_out.blocks(once).any(axis=-2))
+            pooled = dict.fromkeys(means, unit_means(unlike, every, setups, incomplete)) | dict.fromkeys(shares, every)
         found = [
             share_interval(pooled[name], interval.confidence) if name in shares else each(pooled.get(name, unlike))
             for name, each in computed.items()
         ]
-        return [*found, *laid_out.counts(samples, cells)]
+        return [*found, *laid_out.counts(samples, once)]
 
     outputs = {name: (BOUND,) if parsed.get(name, ("", ""))[1] == _INTERVAL else () for name in computed}
     outputs |= dict.fromkeys((*COUNTS, *RUNS), ())
     found = reduce_blocks(values, laid_out.dims, on_samples, outputs, runs=runs)
     if of_intervals:
         found = _add_notes(found, 0 if shares else interval.min_units, std="std" in of_intervals)
-    found = report_missing_runs(values, found, runs, missing)
+    found = report_missing_runs(values, found, planned, missing)
     unit, of_variable = str(values.attrs.get("units", "1")), str(values.attrs.get("long_name", values.name))
     for name in map(str, found.data_vars):
         text = _PLAIN.get(name) or _describe(*parsed[name], interval, laid_out.within > 1, name in shares)
@@ -284,7 +276,7 @@ def summary(
     return found.assign_coords(kept_coordinates(values, dims) | bounds)
 
 
-def unit_means(whole: Array, every: Array, planned: npt.NDArray[np.bool_], incomplete: str) -> Array:
+def unit_means(whole: Array, every: Array, planned: Bools, incomplete: str) -> Array:
     """Return values of units (..., count, k) whose mean is the mean over all setups, whatever failed.
 
     whole: NaN for a unit that lacks a run.  every: all values.  planned: setups (..., k) with a run.  Samples without

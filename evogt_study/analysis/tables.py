@@ -22,15 +22,12 @@ import xarray as xr
 
 from evogt_study.analysis.comparison import check_paired_dimensions
 from evogt_study.analysis.runs import (
-    Numbers,
     find_position,
-    join_numbers,
     labels_as_typed,
     lay_out_units,
     list_headings,
     list_row_heads,
-    mark_first,
-    number_planned_runs,
+    mark_runs,
 )
 from evogt_study.analysis.statistics import (
     BOUND,
@@ -45,7 +42,8 @@ from evogt_study.analysis.statistics import (
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import Interval, ratio_interval
-from evogt_study.inference.kernels import HEAVY, Array, Counts
+from evogt_study.inference.kernels import HEAVY, Array, Bools, Counts
+from evogt_study.inference.means import unit_sums
 from evogt_study.schema.variables import (
     BOOKKEEPING,
     CANDIDATE,
@@ -428,14 +426,19 @@ def ratio_of_means(
     positive."""
     over = check_paired_dimensions(values, dim, request.over)
     places = [find_position(values, dim, label) for label in pair]
-    values, runs = values.isel({dim: places}), number_planned_runs(values, planned)
-    runs = runs.isel({dim: places}) if runs is not None and dim in runs.dims else runs
-    laid_out = lay_out_units(values, over, request.units, runs, along=[dim])
+    values = values.isel({dim: places})
+    planned = planned.isel({dim: places}) if planned is not None and dim in planned.dims else planned
+    laid_out = lay_out_units(values, over, request.units, planned)
+    runs = mark_runs(values, laid_out.dims, planned, paired=dim)
 
-    def on_pairs(samples: Array, cells: Numbers) -> list[Array]:
-        pairs = mark_first(join_numbers(cells))
+    def on_pairs(samples: Array, once: Bools) -> list[Array]:
+        pairs = np.asarray(once.all(axis=-2))
         there = pairs & ~np.isnan(samples).any(axis=-2)
-        above, below = (laid_out.means(np.where(there, samples[..., side, :], np.nan)) for side in (0, 1))
+        with np.errstate(invalid="ignore", over="ignore"):
+            above, below = (
+                np.divide(*unit_sums(laid_out.blocks(np.where(there, samples[..., side, :], np.nan))))
+                for side in (0, 1)
+            )
         rows = [each.reshape(-1, each.shape[-1]) for each in (above, below)]
         limits = ratio_interval(rows[0], rows[1], request.interval, logarithmic=True)
         limits[kernels.count(rows[0]) < request.interval.min_units] = np.nan

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.design import sampled_dimensions
-from evogt_study.analysis.runs import KEYS, mark_first_cells, numeric_variables, run_numbers
+from evogt_study.analysis.runs import KEYS, mark_first, numeric_variables, run_numbers
 from evogt_study.analysis.tables import user_variables
 from evogt_study.errors import InputError, name_error
 from evogt_study.plots import array_plots, groups, style
@@ -129,7 +129,7 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     variable = find_main_variable(data)
     if variable is not None:
         return variable
-    planned = status_codes(data["run_status"])[mark_first_cells(run_numbers(data[KEYS]))]
+    planned = status_codes(data["run_status"]).ravel()[mark_first(run_numbers(data[KEYS]).ravel())]
     arrays = [name for name in numeric_variables(data) if name not in BOOKKEEPING]
     if has_no_error(data):
         raise InputError(f"{NO_SOLUTION_ERROR}. Name what to draw with --variable: {', '.join(arrays)}")

@@ -49,6 +49,7 @@ def test_a_sample_has_each_run_once(data, path):
         np.testing.assert_array_equal(
             both[name].sel(dictionary="transnet"), one[name].sel(dictionary="transnet", N1=24)
         )
+    assert data.evogt.share("error > 0", BOTH).n_ok.values.tolist() == [2, 4]
     plain = evs.summary(data["error"].drop_vars("run_key").sel(dictionary="gtransnet"), BOTH)
     xr.testing.assert_equal(plain["ci"], evs.summary(data["error"], BOTH)["ci"].sel(dictionary="gtransnet"))
     with xr.open_dataset(path) as alone:
