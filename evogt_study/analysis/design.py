@@ -180,14 +180,6 @@ class SamplePoints:
     along: Mapping[str, str]
     levels: int
 
-    def describe_corner(self, p: Array, ends: Array) -> str:
-        """Return the ranges of parameters (D, 2) with a p-value (D,), in which runs fail, as text; "" without any."""
-        ranges = []
-        for i in np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())].tolist():
-            low, high = (self.strings[i][int(end)] if self.strings[i] else f"{end:.4g}" for end in ends[i])
-            ranges.append(f"{self.names[i]} {low}" if low == high else f"{self.names[i]} mostly from {low} to {high}")
-        return f"failures in a corner: {', '.join(ranges)} (p = {np.nanmin(p):.1g})" if ranges else ""
-
 
 def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]:
     """Return the stated design along a dimension, empty if none is stated."""

@@ -17,7 +17,7 @@ import xarray as xr
 from evogt_study.analysis import statistics
 from evogt_study.analysis.design import GIVEN, Design, SamplePoints, design_of, find_points, sample_dimensions
 from evogt_study.analysis.runs import DRAWN, number_planned_runs
-from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, IncompleteWarning, kept_coordinates
+from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, kept_coordinates
 from evogt_study.analysis.tables import (
     NumberFormat,
     TableRequest,
@@ -26,7 +26,7 @@ from evogt_study.analysis.tables import (
     render_table,
     select_runs,
 )
-from evogt_study.errors import InputError, warn
+from evogt_study.errors import InputError
 from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools, divide, logarithms, without_infinite
@@ -43,17 +43,12 @@ _LONG_NAMES: Mapping[str, str] = {
     "second_order": "second-order Sobol index", "seed_share": "share of the seed in the variance",
     "unexplained": "share of the variance that the polynomials do not explain", "mu": "mean elementary effect",
     "mu_star": "mean magnitude of the elementary effects", "sigma": "standard deviation of the elementary effects",
-    "failure_p": "p of failures that do not depend on the parameter, where they do",
-    "failure_range": "values of the parameter where runs fail, where failures depend on it",
     "n_ok": "number of units that have all runs they need", "n_planned": "number of units planned",
     NOTE: "doubts about the indices",
 }  # fmt: skip
 _DIMS = {"second_order": (PARAMETER, OTHER), "seed_share": (), "unexplained": ()}
 """Dimensions of the numbers that do not have one for each parameter."""
-
-
-class CornerWarning(IncompleteWarning):
-    """Failures depend on the parameters: indices are of the part of the sample in which runs succeed."""
+LOST = "runs without a value are left out (the sensitivity of run_status shows why they fail)"
 
 
 def sensitivity(
@@ -126,17 +121,15 @@ def sensitivity(
         found = estimator.compute(without_infinite(rows))
         units = there.any(axis=2).reshape(len(rows), -1, estimator.members).any(axis=2).sum(axis=1)
         known, infinite = ((each(rows) & there).sum(axis=(1, 2)) for each in (lambda a: ~np.isnan(a), np.isinf))
-        every = (*found, *_find_corners(rows, there, sample), units, known, there.sum(axis=(1, 2)), infinite)
+        every = (*found, units, known, there.sum(axis=(1, 2)), infinite)
         return [each.astype(float).reshape((*samples.shape[:-1], *each.shape[1:])) for each in every]
 
-    outputs = {**estimator.outputs, "n_ok": (), "failure_p": (PARAMETER,), "failure_range": (PARAMETER, BOUND)}
-    outputs |= dict.fromkeys(("n_planned", *RUNS, "infinite"), ())
+    outputs = {**estimator.outputs, **dict.fromkeys((*COUNTS, *RUNS, "infinite"), ())}
     sizes = dict.fromkeys((PARAMETER, OTHER), len(sample.names))
     pooled = [*sample.dims, *([DRAWN] if sample.seeds else [])]
     runs = number_planned_runs(values, planned)
     marks = None if runs is None else runs >= 0
     found = statistics.reduce_blocks(values, pooled, on_samples, outputs, runs=marks, sizes=sizes)
-    found = statistics.report_missing_runs(values, found, planned, missing)
     if (
         name == CHAOS
         and len(sample.names) > 3
@@ -145,7 +138,13 @@ def sensitivity(
         notes.append("Sobol points can show an interaction of four parameters as one of fewer")
     notes += [] if not sample.seeds or name == SHAPLEY else list(design.stream_assumptions)
     notes += [*estimator.notes, *design.assumptions]
-    found = _add_notes(found, sample, notes, missing)
+
+    def describe(infinite: float, n_ok: float, n_planned: float) -> str:
+        return "; ".join([*["infinite values"] * bool(infinite), *[LOST] * (n_ok < n_planned), *notes])
+
+    numbers = (found[name] for name in ("infinite", *RUNS))
+    note = xr.apply_ufunc(describe, *numbers, vectorize=True, output_dtypes=[object])
+    found = statistics.report_missing_runs(values, found.drop_vars("infinite"), planned, missing).assign({NOTE: note})
     of, units = str(values.attrs.get("long_name", values.name)), str(values.attrs.get("units", "1"))
     for key in map(str, found.data_vars):
         text = _LONG_NAMES.get(key) or f"interval of the {_LONG_NAMES[key.removesuffix('_ci')]}"
@@ -303,36 +302,6 @@ def _as_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
     named = values.attrs | {"long_name": f"log of {values.attrs.get('long_name', values.name)}", "units": "1"}
     logs: xr.DataArray = xr.apply_ufunc(lambda each: logarithms(each.astype(float)), values, dask="allowed")
     return logs.assign_attrs(named)
-
-
-def _find_corners(rows: Array, there: Bools, sample: SamplePoints) -> list[Array]:
-    """Return p (L, D) and range (L, D, 2) of parameters on which it depends whether runs have a value; NaN of the
-    others."""
-    p = np.full((len(rows), len(sample.names)), np.nan)
-    ends = np.full((*p.shape, 2), np.nan)
-    lost = (there & np.isnan(rows)).sum(axis=2)
-    masks = np.stack([2 * lost > there.sum(axis=2), there.any(axis=2)], axis=1)  # points that most seeds fail at
-    kinds, kind = np.unique(masks, axis=0, return_inverse=True)  # mostly one: a run fails at all times, or at none
-    for number, (lacking, planned) in enumerate(kinds):
-        same = np.ravel(kind) == number
-        p[same], ends[same] = estimates.find_corners(lacking[planned], sample.points[planned])
-    return [p, ends]
-
-
-def _add_notes(found: xr.Dataset, sample: SamplePoints, notes: Sequence[str], missing: str) -> xr.Dataset:
-    """Return the numbers with notes on failures in a corner and with `notes`, and a warning of the first corner."""
-    corners = xr.apply_ufunc(
-        sample.describe_corner, found["failure_p"], found["failure_range"],
-        input_core_dims=[[PARAMETER], [PARAMETER, BOUND]], vectorize=True, output_dtypes=[object],
-    )  # fmt: skip
-    texts = [text for text in np.ravel(corners.values).tolist() if text]
-    if texts and missing != "drop":
-        warn(f"{texts[0]}; indices are of the part of the sample where runs have a value", CornerWarning)
-    note = xr.apply_ufunc(
-        lambda corner, infinite: "; ".join(filter(None, ["infinite values" if infinite else "", corner, *notes])),
-        corners, found["infinite"], vectorize=True, output_dtypes=[object],
-    )  # fmt: skip
-    return found.drop_vars("infinite").assign({NOTE: note})
 
 
 def shares_table(

@@ -5,6 +5,6 @@
 - `intervals`: `Interval`: confidence intervals and standard errors
 - `comparisons`: tests of pairs of samples, and intervals that invert them
 - `sequential`: number of seeds that a target precision needs
-- `sensitivity`: components of variance on grids and samples; Saltelli's blocks, Morris' trajectories, failures
+- `sensitivity`: components of variance on grids and samples; Saltelli's blocks, Morris' trajectories
 - `polynomial_chaos`: polynomials fitted to any sample; Shapley effects
 """

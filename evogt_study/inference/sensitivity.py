@@ -22,14 +22,11 @@ import scipy  # it imports scipy.stats at the first use
 
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.kernels import Array, Bools
+from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import fit_blocks, normal_quantile, pseudo_values, resample_sums, student_quantile
 
 MIN_BLOCKS = 2  # fewer have no spread
-CORNER_LEVEL = 0.01  # level of all tests of a sample together
-CORNER_PERMUTATIONS, CORNER_SEED = 1999, 0  # enough that ten parameters can each be seen at a tenth of the level
-CORNER_BINS = 4  # ranges of equally many points: a corner of a tenth of the sample lies in one or two of them
-CORNER_QUANTILES = (0.1, 0.9)  # of the failed points; beside the corner others may fail at random
+DEPENDENCE_BINS = 4  # ranges of equally many points, whose numbers the chi^2 test compares
 DEPENDENCE_LEVEL = 0.01  # level of all tests of independence of a sample together
 _MAX_ROUNDING = 8 * np.finfo(float).eps  # spread, relative to the largest, of one number that was rounded
 Components = dict[tuple[int, ...], Array]
@@ -353,35 +350,13 @@ def compute_effects(values: Array, points: Array, levels: int, how: Interval) ->
     return {"mu": found.mean(axis=0), "mu_star": mu_star, "mu_star_ci": ends, "sigma": sigma, "n_ok": np.array(count)}
 
 
-def find_corners(failed: Bools, points: Array) -> tuple[Array, Array]:
-    """Return p (D,) of parameters on which it depends whether a point (n, D) failed (n,), and ranges of failures (D,
-    2).
-
-    A permutation test of chi^2 over `CORNER_BINS` ranges of each parameter.  80 % of the failed points are inside.
-    NaN unless Bonferroni's p D is below `CORNER_LEVEL`.
-    """
-    count = int(failed.sum())
-    found, ends = np.full(points.shape[1], np.nan), np.full((points.shape[1], 2), np.nan)
-    for place, column in enumerate(points.T) if 2 <= count <= len(failed) - 2 else ():
-        bins = _bins(column)
-        sizes, own = np.bincount(bins), np.bincount(bins[failed], minlength=int(bins.max()) + 1)
-        # as many points drawn from the ranges as failed: the permutations, without permuting
-        drawn = np.random.default_rng(CORNER_SEED).multivariate_hypergeometric(sizes, count, CORNER_PERMUTATIONS)
-        expected = np.maximum(sizes * count / len(failed), 1e-300)  # a range may be empty if values are tied
-        chi = ((np.concatenate([own[None], drawn]) - expected) ** 2 / expected).sum(axis=1)
-        p = float((chi >= chi[0] * (1.0 - 1e-12)).mean())
-        if p * points.shape[1] < CORNER_LEVEL:
-            found[place], ends[place] = p, np.quantile(column[failed], CORNER_QUANTILES, method="nearest")
-    return found, ends
-
-
 def _bins(column: Array) -> npt.NDArray[np.int64]:
     """Return the range of each value: its own where there are few different ones, else by rank."""
     values, order = np.unique(column, return_inverse=True)
-    if len(values) <= CORNER_BINS:
+    if len(values) <= DEPENDENCE_BINS:
         return np.asarray(order, dtype=np.int64)
     ranks = np.searchsorted(np.sort(column), column)
-    return np.asarray(CORNER_BINS * ranks // len(column), dtype=np.int64)
+    return np.asarray(DEPENDENCE_BINS * ranks // len(column), dtype=np.int64)
 
 
 def dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LEVEL) -> str:

@@ -20,7 +20,7 @@ from SALib.sample import morris
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.polynomial_chaos import shapley_effects
-from evogt_study.inference.sensitivity import compute_effects, find_corners
+from evogt_study.inference.sensitivity import compute_effects
 
 PROBLEM = {"num_vars": 3, "names": ["a", "b", "c"], "bounds": [[0, 1]] * 3}
 
@@ -39,25 +39,6 @@ def test_effects_are_salibs_and_a_trajectory_with_a_missing_run_is_left_out():
         width = np.diff(found["mu_star_ci"])[:, 0] / 2
         np.testing.assert_allclose(width, np.asarray(expected["mu_star_conf"]), rtol=0.1, atol=1e-10)
         assert found["n_ok"] == len(which) // 4
-
-
-# --- failures in a corner ---------------------------------------------------------------------------------------------
-
-
-def test_failures_in_a_corner_have_ranges_and_failures_at_random_have_none():
-    sample = points("sobol", 512, 4, 0)
-    p, ends = find_corners((sample[:, 1] > 0.8) & (sample[:, 3] < 0.4), sample)
-    assert np.flatnonzero(p < 0.01).tolist() == [1, 3]
-    assert 0.8 < ends[1, 0] < 0.84 < 0.96 < ends[1, 1] < 1.0
-    sample = points("random", 300, 2, 1)
-    sample[:, 0] = np.floor(3 * sample[:, 0])  # such as strings
-    both, middle = (sample[:, 0] == 1) & (sample[:, 1] > 0.5), np.abs(sample[:, 1] - 0.5) < 0.05
-    known = np.isfinite([find_corners(each, sample)[0] for each in (both, middle)])
-    assert known.tolist() == [[True, True], [False, True]]
-    sample, rng = points("sobol", 256, 3, 0), np.random.default_rng(0)
-    found = [np.isfinite(find_corners(rng.random(256) < 0.05, sample)[0]).any() for _ in range(200)]
-    assert sum(found) <= 5  # of 200 at 1 %
-    assert np.isnan(find_corners(np.zeros(256, dtype=bool), sample)[0]).all()
 
 
 # --- Saltelli's blocks ------------------------------------------------------------------------------------------------
