@@ -332,8 +332,7 @@ def _test_pairs(
 def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tuple[int, list[int], Array]:
     """Return the share that is nearest to a target, its rivals, the closest first, and their p-values.
 
-    |p - t| < |q - t| is (p - q)(p + q - 2t) < 0.  McNemar's test decides the sign of the first factor, and the interval
-    of the mean of both shares decides the second.  Both have to reject.
+    |p - t| < |q - t| is (p - q)(p + q - 2t) < 0.  McNemar's test and the interval of the mean share decide its factors.
     """
     shares = np.array([np.nanmean(each) if (~np.isnan(each)).any() else np.inf for each in values])
     lead, found = part[int(np.abs(shares[part] - target).argmin())], dict[int, float]()
@@ -410,8 +409,8 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
     chance = f"probability on a fresh {unit}{' that differs' if ties else ''} {round_share(found['probability_ci'])}"
     fewest = next(m for m in range(1, 1100) if 2.0 ** (1 - m) <= alpha)
     if decided < fewest:
-        number, differ = ("", " that differs") if decided == 1 else ("s", " that differ")
-        units = f"{decided} {unit}{number}{differ if ties else ''}"
+        noun, verb = (unit, "differs") if decided == 1 else (f"{unit}s", "differ")
+        units = f"{decided} {noun} that {verb}" if ties else f"{decided} {noun}"
         return f"{units}: too few for an interval; use at least {fewest}. {first} is {score}."
     numbers = f"{level} intervals: {chance}; {'' if question.scale == SHARE else 'median '}{kind} {amount}"
     if significant:

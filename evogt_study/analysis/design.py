@@ -166,10 +166,9 @@ def _find_streams(
 
 @dataclass(frozen=True, eq=False)
 class SamplePoints:
-    """Parameters (D,) and their values at the points (n, D), the product of the dimensions `dims` in C order.
+    """Parameters (D,), each `along` a dimension, and their values at the points (n, D) of the product of `dims`.
 
-    seeds: whether `seed` is pooled too.  strings: of each parameter, by their numbers; empty for numbers.  along:
-    the dimension of each parameter.  levels: of Morris' trajectories.
+    seeds: `seed` is pooled too.  strings: values that the numbers of each parameter stand for; empty for numbers.
     """
 
     names: tuple[str, ...]

@@ -1,7 +1,4 @@
-"""Other forms of a result: a flat table with one row for each run, and trajectories of different lengths.
-
-The table is for spreadsheets, R and data frames.  Trajectories go to a common grid, or to CF's contiguous ragged form.
-"""
+"""Other forms of a result: a flat table with one row for each run, and trajectories on a grid or without gaps."""
 
 from __future__ import annotations
 
@@ -67,9 +64,7 @@ def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]
 def write_table(data: xr.Dataset, path: Path) -> int:
     """Write `run_table` as CSV, Parquet or JSON, by the suffix of `path`, and return the number of runs.
 
-    In CSV a missing value is empty.  Text that a spreadsheet would compute as a formula has an apostrophe before it,
-    and characters that are not printable are escapes.  A file with this table stays: an earlier command may have been
-    killed after its last write.
+    A file with this table stays: an earlier command may have been killed after its last write.
     """
     if path.suffix not in SUFFIXES:
         raise InputError(f"`--output` must end in {', '.join(SUFFIXES)}, got {path.name!r}")

@@ -32,7 +32,6 @@ from evogt_study.analysis.tables import (
     TableRequest,
     find_variables,
     render_table,
-    select_runs,
 )
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
@@ -177,7 +176,7 @@ def compute_orders(errors: Array, steps: Array) -> tuple[Array, Array, Counts]:
 
 def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
     """Return the table of observed orders of the first variable along an axis ("": the one numeric axis)."""
-    values = select_runs(data[find_variables(data, *request.variables)[0]], request.at)
+    values = data[find_variables(data, *request.variables)[0]]
     over = [dim for dim in request.over if dim in values.dims]
     numeric = [str(dim) for dim in values.dims if dim not in over and values[dim].dtype.kind in "iuf"]
     if not along and len(numeric) != 1:
@@ -187,7 +186,7 @@ def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
     of = request.statistics[0] if request.statistics else "mean"
     found = observed_orders(
         values, along or numeric[0], over, of=of, interval=request.interval, units=request.units,
-        missing=request.missing, planned=select_runs(data["run_key"], request.at),
+        missing=request.missing, planned=data["run_key"],
     )  # fmt: skip
     return orders_table(found, along or numeric[0], of, request.form, request.numbers)
 

@@ -183,7 +183,7 @@ def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     return found if values[dim].dtype.kind in "OU" else [f"{dim}={label}" for label in found]
 
 
-def find_position(values: xr.DataArray, dim: str, label: object) -> int:
+def find_position(values: xr.DataArray | xr.Dataset, dim: str, label: object) -> int:
     """Return the position of a label, given as its value or as text.  Raises InputError with all labels."""
     found = find_value([canonical(each) for each in values[dim].values], str(label))
     if found is None:

@@ -1,7 +1,4 @@
-"""Shares of parameters and seeds in the variance of a variable: axes of a grid, or parameters of a sample.
-
-Both use one mechanism (`inference.sensitivity`) with seeds as units, and know whether seeds are common streams.
-"""
+"""Shares of parameters and seeds in the variance of a variable: axes of a grid, or parameters of a sample."""
 
 from __future__ import annotations
 
@@ -24,7 +21,6 @@ from evogt_study.analysis.tables import (
     find_variables,
     make_table,
     render_table,
-    select_runs,
 )
 from evogt_study.errors import InputError
 from evogt_study.inference import sensitivity as estimates
@@ -309,17 +305,16 @@ def shares_table(
 ) -> str:
     """Return the table of the sensitivity of a variable over a sample (None: the one there is)."""
     names = (variable,) if variable == STATUS else find_variables(data, variable)
-    values = select_runs(data[names[0]], request.at)
+    values = data[names[0]]
     found = sensitivity(
         values, over, log=log, interval=request.interval, missing=request.missing,
-        planned=select_runs(data["run_key"], request.at),
+        planned=data["run_key"],
     )  # fmt: skip
     return sensitivity_table(check_known(found, values), request.form, replace(request.numbers, notation="plain"))
 
 
 def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
-    """Return the tables of `sensitivity`: the largest parameters first, the seed last, pairs of parameters and notes
-    below."""
+    """Return tables of `sensitivity`: the largest parameters first, the seed last, then pairs and notes."""
     by = next(found[name] for name in ("total", "shapley", "mu_star") if name in found)
     largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
     order = np.argsort(-largest, kind="stable")

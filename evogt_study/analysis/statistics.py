@@ -1,7 +1,6 @@
 """Compute statistics over named dimensions.  Each number comes with the planned units and the units without a gap.
 
-`reduce_blocks` applies kernels block by block, so that a result may be larger than memory.  The checks of dimensions
-and options, and the policy for missing runs, are the same for all statistics.
+`reduce_blocks` applies kernels block by block, so that a result may be larger than memory.
 """
 
 from __future__ import annotations
@@ -106,8 +105,7 @@ def reduce_blocks(
 
 
 def _block_sizes(values: xr.DataArray, core: Sequence[str]) -> dict[Hashable, int]:
-    """Return lengths along the kept dimensions of blocks of `BLOCK_BYTES`, the last ones kept whole; none if all is
-    less."""
+    """Return lengths of blocks of `BLOCK_BYTES` along the kept dimensions, none if all is less."""
     room = max(1, BLOCK_BYTES // max(1, 8 * math.prod(values.sizes[dim] for dim in core)))
     sizes: dict[Hashable, int] = {}
     # the last dimensions are contiguous, in memory and in a file
@@ -132,8 +130,7 @@ def check_array(values: xr.DataArray) -> None:
 
 
 def check_dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
-    """Return the dimensions named by `over`, each once.  Raises InputError if `values` does not have one, or no
-    numbers."""
+    """Return the dimensions `over`, each once.  Raises InputError for an unknown one, or values that are no numbers."""
     check_array(values)
     dims = each_once(over)
     unknown = [str(dim) for dim in dims if dim not in values.dims]
@@ -311,8 +308,7 @@ def _parse(name: str, how: Interval) -> tuple[str, str]:
 
 
 def _kernel(of: str, kind: str, how: Interval) -> Kernel:
-    """Return the function of a statistic, from samples of units, (..., n, k), to a number each, or to its interval or
-    error."""
+    """Return the function from samples of units, (..., n, k), to a statistic, its interval or its error."""
     if kind == _INTERVAL:
         # by the default method of that statistic: `how` may name one that is not of it, as order of a mean
         return partial(intervals.interval, how=how if of == how.of else replace(how, of=of, method=""))
@@ -324,8 +320,7 @@ def _kernel(of: str, kind: str, how: Interval) -> Kernel:
 
 
 def _add_notes(found: xr.Dataset, least: int, *, std: bool) -> xr.Dataset:
-    """Return the numbers with a note for each point: missing runs, few units (below `least` Student's), or a heavy
-    tail."""
+    """Return the numbers with a note for each point: missing runs, few units (Student's below `least`), heavy tails."""
 
     def describe(share: float, index: float, count: float, n_ok: float, n_planned: float) -> str:
         lost = f"{n_planned - n_ok:.0f} of {n_planned:.0f} runs have no value"
@@ -368,6 +363,5 @@ def _describe(of: str, kind: str, how: Interval, pooled: bool, share: bool) -> s
 
 
 def kept_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:
-    """Return the coordinates of `values` that are not over the dimensions `dims`, read from the file where they are in
-    one."""
+    """Return the coordinates of `values` that are not over `dims`, in memory."""
     return {name: coord.compute() for name, coord in values.coords.items() if not set(coord.dims) & set(dims)}

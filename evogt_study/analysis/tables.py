@@ -1,8 +1,7 @@
 """Tables of statistics as text, Markdown, LaTeX or CSV: one row for each setup, or axes across; the choice of a pilot.
 
-A `Table` has row labels and columns of numbers.  Without axes across, and in CSV, each number is a cell, followed by
-k/n: of n planned runs or units, k have a value.  With axes across, a cell has all statistics, and k/n if runs are
-missing.
+Without axes across, each number is a cell, followed by k/n: of n planned runs or units, k have a value.  With axes
+across, a cell has all statistics.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import product
 
@@ -220,10 +219,9 @@ class Table:
 
 
 def make_table(statistics: xr.Dataset, columns: Sequence[str] = (), names: Sequence[str] | None = None) -> Table:
-    """Return the table of a summary, with the dimensions `columns` across.
+    """Return the table of a summary, with `columns` across, and `names` of dimensions and followers down.
 
-    names: dimensions that go down, and parameters that follow them; by default all others.  Rows without a planned run
-    are left out.  If a mean is unknown, the medians come first.
+    Rows without a planned run are left out.  If a mean is unknown, the medians come first.
     """
     dims = [str(dim) for dim in statistics["n_ok"].dims]
     names = [dim for dim in dims if dim not in columns] if names is None else list(names)
@@ -305,16 +303,14 @@ def _render_latex(header: Sequence[str], body: Sequence[Sequence[str]], n_heads:
 
 @dataclass(frozen=True)
 class TableRequest:
-    """Statistics of variables over dimensions, at coordinate values, and their layout: the options of `evogt summary`.
+    """The options of `evogt summary`.
 
-    over: dimensions, or "none" for the runs themselves.  rows, columns: dimensions that are left ("variable" if there
-    are several), and parameters that follow rows.  ratio: "first/second", two values of the one column axis.
+    over: dimensions, or "none" for single runs.  ratio: "first/second", two values of the one column axis.
     """
 
     variables: tuple[str, ...] = ()
     over: tuple[str, ...] = DEFAULT_OVER
     statistics: tuple[str, ...] = ()
-    at: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[str, ...] | None = None
     columns: tuple[str, ...] = ()
     ratio: str = ""
@@ -339,9 +335,10 @@ def summary_table(data: xr.Dataset, request: TableRequest) -> str:
     if not slash or len(request.columns) != 1:
         message = "`ratio` must be first/second, two values of one axis across (use e.g. --columns dictionary)"
         raise InputError(f"{message}, got {request.ratio!r}")
-    planned, pair = select_runs(data["run_key"], request.at), (first, second)
-    found = {name: ratio_of_means(each, request.columns[0], pair, request, planned) for name, each in values.items()}
-    ratios = _join(found)
+    dim, planned = request.columns[0], data["run_key"]
+    ratios = _join(
+        {name: ratio_of_means(each, dim, (first, second), request, planned) for name, each in values.items()}
+    )
     dims = [str(dim) for dim in ratios["n_ok"].dims]
     order, labels = list_row_heads(
         ratios, [name for name in table.names if name in ratios.coords or name in dims], dims
@@ -358,31 +355,32 @@ def summarise_variables(
     data: xr.Dataset, request: TableRequest
 ) -> tuple[dict[str, xr.DataArray], dict[str, xr.Dataset]]:
     """Return the values of the variables of a request, and their statistics.  Raises as `summary_table`."""
-    planned = select_runs(data["run_key"], request.at)
-    values = {name: select_runs(data[name], request.at) for name in find_variables(data, *request.variables)}
+    values = {name: data[name] for name in find_variables(data, *request.variables)}
     for name, each in values.items():
         if request.over == DEFAULT_OVER and "seed" not in each.dims:
             known = ", ".join([*map(str, each.dims), _NONE])
-            raise InputError(f"`{name}` has no seed axis{' left' * bool(request.at)}. Name axes with --over: {known}")
+            left = " left" if "seed" in each.coords else ""
+            raise InputError(f"`{name}` has no seed axis{left}. Name axes with --over: {known}")
     if request.over == (_NONE,):
         values = {name: each.expand_dims(_NONE) for name, each in values.items()}
     defaults = ("mean",) if request.over == (_NONE,) else ("mean", "std") if request.columns else DEFAULT
     return values, {
         name: summary(
             each, request.over, statistics=request.statistics or defaults, interval=request.interval,
-            units=request.units, missing=request.missing, incomplete=request.incomplete, planned=planned,
+            units=request.units, missing=request.missing, incomplete=request.incomplete, planned=data["run_key"],
         )
         for name, each in values.items()
     }  # fmt: skip
 
 
-def select_runs(values: xr.DataArray, at: Mapping[str, str]) -> xr.DataArray:
-    """Return the values at coordinate values given as text.  Raises InputError; the message lists the known names."""
+def select_runs(data: xr.Dataset, at: Mapping[str, str]) -> xr.Dataset:
+    """Return the runs at coordinate values given as text.  Raises InputError; the message lists the known names."""
     for name, label in at.items():
-        if name not in values.dims:
-            raise InputError(f"`at` must name axes ({', '.join(map(str, values.dims))}), got {name}")
-        values = values.isel({name: find_position(values, name, label)})
-    return values
+        axes = list(map(str, data["run_status"].dims))
+        if name not in axes:
+            raise InputError(f"`at` must name axes ({', '.join(axes)}), got {name}")
+        data = data.isel({name: find_position(data, name, label)})
+    return data
 
 
 def _join(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
@@ -422,8 +420,7 @@ def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
 def ratio_of_means(
     values: xr.DataArray, dim: str, pair: tuple[str, str], request: TableRequest, planned: xr.DataArray | None
 ) -> xr.Dataset:
-    """Return the ratio of the means of two values over common units, with its interval: bootstrap-t, on logarithms if
-    positive."""
+    """Return the ratio of the means of two values over common units, with its bootstrap-t interval."""
     over = check_paired_dimensions(values, dim, request.over)
     places = [find_position(values, dim, label) for label in pair]
     values = values.isel({dim: places})

@@ -81,7 +81,8 @@ OF_STATISTICS = "variables over at statistics units method confidence min_units 
 @inputs.json_option
 def summary(
     file: Path, over: tuple[str, ...] | None, orders: str | None, sensitivity: str | None, log: bool, pilot: bool,
-    method: str, confidence: float, min_units: int, digits: int, notation: str, as_json: bool, **layout: Any,
+    method: str, confidence: float, min_units: int, digits: int, notation: str, at: Mapping[str, str],
+    as_json: bool, **layout: Any,
 ) -> None:  # fmt: skip
     """Print statistics of a result, by default over the seeds.
 
@@ -100,7 +101,7 @@ def summary(
     elif log:
         raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
     from evogt_study.analysis.statistics import IncompleteWarning
-    from evogt_study.analysis.tables import NumberFormat, TableRequest, summarise_variables, summary_table
+    from evogt_study.analysis.tables import NumberFormat, TableRequest, select_runs, summarise_variables, summary_table
     from evogt_study.inference.intervals import Interval
     from evogt_study.schema.variables import accuracy_warnings
 
@@ -108,21 +109,22 @@ def summary(
     statistics = TableRequest(interval=interval, numbers=NumberFormat(digits, notation), **layout)
     request = statistics if over is None else replace(statistics, over=over)
     data = inputs.read_phase(file, "pilot" if pilot else "main")
+    runs = select_runs(data, at)
     with display.print_warnings_at_end(IncompleteWarning):
         if sensitivity is not None:
             from evogt_study.analysis.sensitivity import shares_table
 
-            print_text(shares_table(data, sensitivity, request, over, log))
+            print_text(shares_table(runs, sensitivity, request, over, log))
         elif orders is not None:
             from evogt_study.analysis.orders import eoc_table
 
-            print_text(eoc_table(data, request, "" if orders == _ANY else orders))
+            print_text(eoc_table(runs, request, "" if orders == _ANY else orders))
         elif as_json:
-            made = summarise_variables(data, request)[1]
+            made = summarise_variables(runs, request)[1]
             found = {name: _make_rows(each, each["n_ok"].dims) for name, each in made.items()}
             display.print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
-            print_text(summary_table(data, request))
+            print_text(summary_table(runs, request))
     display.print_warning(accuracy_warnings(data))
 
 
@@ -177,15 +179,15 @@ def compare(
     from evogt_study.schema.variables import accuracy_warnings
 
     data = inputs.read_phase(file, "main")
-    (name,), keys = find_variables(data, *([variable] if variable else [])), keys_of_finished_runs(data)
-    values = select_runs(data[name], at)
+    runs, (name,) = select_runs(data, at), find_variables(data, *([variable] if variable else []))
+    values = runs[name]
     axes = [str(dim) for dim in data["run_status"].dims if dim in values.dims]
     known = [name for name in axes if name not in over and values.sizes[name] > 1]
     strings = [name for name in known if values[name].dtype.kind in "OU"]
     dim = axis or next((names[0] for names in (known, strings) if len(names) == 1), None)
     if dim is None:
         raise InputError(f"`AXIS` must be one of {', '.join(known) or 'none'}: name the axis to compare")
-    found = compare_values(values, dim, over, planned=None if keys is None else select_runs(keys, at), **options)
+    found = compare_values(values, dim, over, planned=keys_of_finished_runs(runs), **options)
     if as_json:
         attributes = {key: found.attrs[key] for key in ("unit", "scale")}
         listed = {"axis": dim, "values": found[dim].values, "variable": name, **attributes}

@@ -89,7 +89,7 @@ def holm_levels(p: Array, alpha: float) -> Array:
 
 
 def unit_margins(losses: Array, planned: Bools) -> Array:
-    """Of each pair and unit the runs that i wins less the runs that it loses, as a part, (L, U, k) -> (L, L, U).
+    """Return the runs that i wins less those that it loses, as a part of each unit, (L, U, k) -> (L, L, U).
 
     losses: lower is better; infinite for a failed run.  NaN if no run of the unit is planned for both.
     """
@@ -109,11 +109,9 @@ def compare_wins(margins: Array) -> Pairs:
 
 
 def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[str, ...], word: str) -> Pairs:
-    """Return Student's tests of all pairs of samples (L, U), NaN for a missing unit; of logarithms for a geometric
-    mean.
+    """Return Student's tests of all pairs of samples (L, U), of which some `failed`.  sign: 1 if lower is better.
 
-    sign: 1 if lower is better, else -1.  failed: samples with failed runs, about which a mean says nothing.  No test is
-    made of fewer units than 25 times their squared skewness (Cochran, Sampling Techniques, 2.15).
+    No test is made of fewer units than 25 times their squared skewness (Cochran, Sampling Techniques, 2.15).
     """
     count = len(units)
     p, ahead, n = np.ones((count, count)), np.full((count, count), -np.inf), np.zeros((count, count), dtype=np.int64)
@@ -143,8 +141,7 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
 
 
 def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp], units: Array) -> tuple[int, list[int]]:
-    """Return the leader among the samples `part`, and its rivals, the closest one first, by the `units` (L, U) if they
-    tie."""
+    """Return the leader among the samples `part`, and its rivals, the closest first, by `units` (L, U) if they tie."""
     p, ahead = pairs.p[np.ix_(part, part)].copy(), pairs.ahead[np.ix_(part, part)].copy()
     np.fill_diagonal(p, 0.0)
     np.fill_diagonal(ahead, np.inf)

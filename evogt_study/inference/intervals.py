@@ -1,9 +1,7 @@
 """Compute confidence intervals and standard errors of a statistic.
 
-Samples have n units of k values each: (..., n, k) -> (..., 2) for `interval`, (..., n, k) -> (...) for
-`standard_error`.  A unit, such as a seed, is an independent observation: all of its values are resampled together.  NaN
-marks a missing value.  The interval of equal values is the value itself.  If a value is infinite, only order statistics
-give an interval.
+Samples have n units of k values each.  A unit, such as a seed, is an independent observation: all of its values are
+resampled together.  NaN marks a missing value.
 """
 
 from __future__ import annotations
@@ -111,8 +109,7 @@ class Interval:
 def interval(samples: Array, how: Interval) -> Array:
     """Return the interval that `how` describes, (..., n, k) -> (..., 2).
 
-    If fewer than `how.min_units` units have a value, it is Student's interval for a mean, and NaN otherwise.  It is NaN
-    if a value is infinite and the method is not order.
+    Below `how.min_units` units it is Student's for a mean, else NaN.  With infinite values only order has an interval.
     """
     *lead, units, within = samples.shape
     rows = samples.reshape(math.prod(lead), units, within)
@@ -152,10 +149,9 @@ def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool 
 def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
     """Return Student's, percentile or bootstrap-t interval (Efron 1981), (m, 2).
 
-    The studentised resamples t* = (R* - R) / s* replace Student's distribution, on the logarithmic scale
-    log(R*/R) R* / s*; each end is the wider one of both methods.  Resamples of equal values are left out.  If the lower
-    end is not positive and all values are, it is the least value of a unit.  It is zero for fewer than 6 units (at 95
-    %), because all units are above the mean with a probability of up to 2^-n.
+    The studentised resamples t* = (R* - R) / s*, on logarithms log(R*/R) R* / s*, replace Student's distribution; each
+    end is the wider one of both.  If the lower end is not positive and all values are, it is the least value of a unit,
+    or zero if all units are above the mean with a probability of up to 2^-n > (1 - confidence) / 2.
     """
     n, ratio, tails = (
         fit.residuals.shape[-1],
@@ -187,8 +183,8 @@ def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
 def share_interval(samples: Array, confidence: float) -> Array:
     """Return Wilson's interval of a share, from units of zeros and ones, (..., n, k) -> (..., 2); NaN without values.
 
-    The effective number of values is N / (1 + (k - 1) rho), with Student's quantile.  The correlation rho within units
-    is estimated from the spread of the unit means, and drawn towards 1 if few zeros (or ones) show it.
+    The effective number of values is N / (1 + (k - 1) rho).  The correlation rho within units is estimated from the
+    spread of the unit means, and drawn towards 1 if few zeros (or ones) show it.
     """
     sums, counts = unit_sums(samples)
     n, total = kernels.count(counts), np.nansum(counts, axis=-1)
@@ -246,8 +242,7 @@ def _bonett(rows: Array, confidence: float) -> Array:
 def standard_error(samples: Array, of: str) -> Array:
     """Return the standard error of a statistic of n units of k values, (..., n, k) -> (...).
 
-    If units have several values, the error of a quantile or of std is the standard deviation over resampled units.  It
-    is NaN below two units, for minimum and maximum, and if a value is infinite.
+    It is NaN below two units, for minimum and maximum, and if a value is infinite.
     """
     *lead, units, within = samples.shape
     rows = without_infinite(samples.reshape(math.prod(lead), units, within))

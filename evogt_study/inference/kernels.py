@@ -2,10 +2,6 @@
 
 NaN marks a missing value, which no statistic counts.  A row without values has the statistic NaN.  An infinite value is
 a value, for example an upper bound that does not exist: then the mean is infinite and the standard deviation NaN.
-
-Order statistics bound medians and other quantiles: the interval from the l-th to the u-th smallest of n independent
-values contains the quantile p of their distribution with a probability of at least P(l <= B < u), B ~ binomial(n, p).
-This holds for every distribution (David & Nagaraja, Order Statistics, 7.1).
 """
 
 from __future__ import annotations
@@ -52,8 +48,7 @@ def mean(samples: Array) -> Array:
 
 
 def std(samples: Array) -> Array:
-    """Return sqrt(sum_i (x_i - mean)^2 / (n - 1)), exactly zero for equal values; NaN below two values or if one is
-    inf."""
+    """Return sqrt(sum_i (x_i - mean)^2 / (n - 1)), zero for equal values; NaN below two values or if one is inf."""
     scale, scaled, n = _scale(samples)
     apart = np.where(np.isfinite(samples), scaled - divide(scaled.sum(axis=-1), n)[..., None], 0.0)
     found = np.sqrt(divide((apart**2).sum(axis=-1), n - 1)) * scale
@@ -141,11 +136,8 @@ def probability_of(name: str) -> float | None:
 
 
 def _scale(samples: Array) -> tuple[Array, Array, Counts]:
-    """Return the scale, the scaled values and the number of finite values of each row.
-
-    A value that is not finite becomes zero.  The scale is a power of two, so that scaling does not round, and squares
-    of large values do not overflow.
-    """
+    """Return a scale, the scaled values, zero if not finite, and the number of finite values of each row."""
+    # a power of two does not round, and squares of large values do not overflow
     ok = np.isfinite(samples)
     known = np.where(ok, samples, 0.0)
     scale = np.exp2(np.frexp(np.abs(known).max(axis=-1, initial=0.0))[1] - 1.0)
@@ -158,11 +150,11 @@ def _take(ordered: Array, place: Counts) -> Array:
 
 
 def quantile_interval(values: Array, probability: float, confidence: float) -> Array:
-    """Return the interval of a quantile of samples of n units of k values, (m, n, k) -> (m, 2).
+    """Return the interval of a quantile of n units of k values, (m, n, k) -> (m, 2); infinite where it has no bound.
 
-    An end beyond the least or the greatest value is infinite: the sample does not bound the quantile there.  If units
-    have several values, the binomial distribution has the effective number of values (Korn & Graubard, Survey
-    Methodology 24, 1998).
+    The l-th to the u-th smallest of n values contain the quantile p with a probability of at least P(l <= B < u), B ~
+    binomial(n, p) (David & Nagaraja, Order Statistics, 7.1).  Units of several values: the effective n (Korn & Graubard
+    1998).
     """
     ordered = np.sort(values.reshape(len(values), values.shape[1] * values.shape[2]), axis=-1)
     n, tail = count(ordered), (1.0 - confidence) / 2.0
@@ -195,11 +187,9 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
 
 
 def quantile_error(values: Array, probability: float) -> Array:
-    """Return the standard error of a quantile, (m, n) -> (m,): the spread of the resampled order statistic, without
-    resampling.
+    """Return the standard error of a quantile, (m, n) -> (m,), NaN below two values.
 
-    Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978), with the weights of Harrell and Davis: increments of a beta
-    distribution with parameters (n + 1) p and (n + 1) (1 - p).  NaN below two values.
+    Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978) with the weights of Harrell and Davis.
     """
     found, counts = np.full(len(values), np.nan), count(values)
     for size in np.unique(counts[counts > 1]):
@@ -220,10 +210,7 @@ def largest_share(samples: Array) -> Array:
 
 
 def tail_index(samples: Array) -> Array:
-    """Return Hill's estimate of the index of a tail: P(|x| > z) falls like z^-index.
-
-    It is 1 / mean(log(x_(i) / x_(k+1))) of the k = max(3, sqrt(n)) largest |x|, NaN below five values.
-    """
+    """Return Hill's estimate of the index of a tail, from the max(3, sqrt(n)) largest |x|; NaN below five values."""
     sizes = np.sort(np.where(np.isnan(samples), -1.0, np.abs(samples)), axis=-1)[..., ::-1]
     n, infinite = count(samples), np.isinf(samples).any(axis=-1)
     if samples.shape[-1] < 5:

@@ -42,11 +42,7 @@ def unit_sums(values: Array) -> tuple[Array, Array]:
 
 
 def fit_blocks(values: Array) -> tuple[Array, Array]:
-    """Return setup means (N,) and unit effects (R,) of the least-squares fit value = setup + unit + rest, (N, R) with
-    gaps.
-
-    A failed run costs one value, not its unit.  Without gaps these are the plain means.  Each setup needs a value.
-    """
+    """Return setup means (N,) and unit effects (R,) of the least-squares fit value = setup + unit + rest to (N, R)."""
     there = np.isfinite(values)
     y, counts = np.where(there, values, 0.0), np.maximum(there.sum(axis=0), 1)
     setups = np.linalg.lstsq(*_setup_equations(y, there / counts, there), rcond=None)[0]
@@ -80,11 +76,9 @@ def pseudo_values(values: Array) -> Array:
 
 
 def iterate_fits(above: Array, below: Array, rows: int) -> Iterator[tuple[npt.NDArray[np.intp], Fit, Array]]:
-    """Return ratios of sums over the units that both columns (m, n) have, at most `rows` rows of equally many units
-    together.
+    """Yield positions of at most `rows` rows, the fit of sums over their units in both columns (m, n), and its scale.
 
-    Yields positions of rows, their fit, and a power of two by which its numbers are to be multiplied: squares of very
-    large and very small values are not.  Rows of fewer than two units or with an infinite value are left out.
+    Rows of a fit have equally many units.  Rows of fewer than two units or with an infinite value are left out.
     """
     ok = ~(np.isnan(above) | np.isnan(below))
     counts = np.where(((np.isinf(above) | np.isinf(below)) & ok).any(axis=-1), 0, ok.sum(axis=-1))
@@ -152,8 +146,7 @@ def _keep_counts(size: int, resamples: int, seed: int) -> list[_Counts]:
 
 
 def resample_statistic(values: Array, kernel: Kernel, resamples: int, seed: int) -> Array:
-    """Return a statistic of the resamples, (m, n, k) -> (m, resamples): each of n units is drawn with all of its k
-    values."""
+    """Return a statistic of the resamples of n units with all of their k values, (m, n, k) -> (m, resamples)."""
     rows, units, within = values.shape
     dtype = np.int64 if (kernels.count(values) == 1).all() else np.int32  # SciPy's resamples of single values
     places = np.random.default_rng(seed).integers(0, units, (resamples, units), dtype=dtype)

@@ -34,10 +34,9 @@ JACKKNIFE_GROUPS = 20  # groups of points that the jackknife of Shapley effects 
 
 
 class ChaosFit(NamedTuple):
-    """Coefficients (M, R) = inverse (M, n) y of the terms.
+    """Coefficients (M, R) = inverse (M, n) y of the terms; left: residuals (n, R) of the fits without each point.
 
-    left: residuals (n, R) at each point of the fit without it.  error: their mean square for the mean over the seeds,
-    in parts of its variance.  explained: 1 - residual / total variance, each over its degrees of freedom.
+    error: mean square of `left` over the variance.  explained: 1 - residual / total variance over degrees of freedom.
     """
 
     terms: Sequence[Term]
@@ -120,8 +119,7 @@ def moments_of_fit(bases: Bases, parameters: int, y: Array, runs: float, *, fres
 
 
 def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[Array, Array]:
-    """Return Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V, as
-    parts."""
+    """Return Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V."""
     d = points.shape[1]
     if d > MAX_SHAPLEY:
         raise InputError(f"`parameters` must be at most {MAX_SHAPLEY} for Shapley effects, got {d}")

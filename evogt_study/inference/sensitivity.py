@@ -53,8 +53,7 @@ def divide_parts(part: Array, rest: Array) -> Array:
 
 
 def _square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Array:
-    """Return a mean square less the noise in it.  Its limits are Student's of the root, whose distribution is more
-    normal."""
+    """Return a mean square less the noise in it.  Its limits are Student's of the root, which is closer to normal."""
     half = float(student_quantile(units, confidence)) * error
     bend = half**2 / (4.0 * square) if half < 4.0 * square else half
     return np.array([square, square - half + bend, square + half + bend]) - noise
@@ -114,8 +113,7 @@ def grid_effects(table: Array) -> Components:
 def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
     """Return values (N, R) whose gaps have least-squares values: setup mean, and the seed effect if streams are common.
 
-    What remains of a fit, which filled gaps lack, is enlarged for the lost degrees of freedom.  Raises InputError for a
-    setup with fewer than `least` values.
+    Raises InputError for a setup with fewer than `least` values.
     """
     there = np.isfinite(values)
     if few := int((there.sum(axis=1) < least).sum()):
@@ -132,10 +130,7 @@ def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
 
 
 def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Array]]:
-    """Return components of all subsets of the axes of a table (n_1, ..., n_k, R), and those that the seeds add.
-
-    The seeds have the components "seed" and "seed:setups" if streams are common, else "run".
-    """
+    """Return components of all subsets of the axes of a table (n_1, ..., n_k, R), and those that the seeds add."""
     table = table[..., np.isfinite(table).any(axis=tuple(range(table.ndim - 1)))]
     shape, r = table.shape[:-1], table.shape[-1]
     cells = table.reshape(-1, r)
@@ -269,12 +264,11 @@ def is_morris(points: Array) -> bool:
 
 
 def moments_of_blocks(y: Array, parameters: int) -> Moments | None:
-    """Return moments of Saltelli's blocks (N, members, R), from products of two different seeds in each block.
+    """Return moments of Saltelli's blocks (N, members, R), or None for fewer than `MIN_BLOCKS`.
 
     Of the values less their mean, S_j V = mean B (AB_j - A), T_j V = mean (A - AB_j)^2 / 2 (Saltelli et al., Comput.
     Phys. Commun. 181, 2010) and S_jk V = mean (BA_j AB_k - A B) - S_j V - S_k V (Saltelli, Comput. Phys. Commun. 145,
-    2002): SALib's numbers for one seed.  An index rests on the blocks that have its members, NaN is a missing value.
-    None for fewer than `MIN_BLOCKS` of them.  Order of the indices: first, total, second by pairs.
+    2002), from products of two different seeds.  Order of the indices: first, total, second by pairs.
     """
     n, d, r = len(y), parameters, y.shape[2]
     known = np.isfinite(y)
@@ -322,13 +316,10 @@ def _pairs(one: Array, other: Array) -> Array:
 
 
 def compute_effects(values: Array, points: Array, levels: int, how: Interval) -> dict[str, Array]:
-    """Return statistics of (y(u + delta e_j) - y(u)) / delta of values (n,) at points (n, D) of trajectories in the
-    unit cube.
+    """Return statistics of (y(u + delta e_j) - y(u)) / delta of values (n,) at the points (n, D) of trajectories.
 
-    mu: mean; mu_star: mean magnitude, with mu_star_ci (D, 2), -+ z s with the standard deviation s over bootstrap
-    resamples of trajectories; sigma: standard deviation; n_ok: trajectories.  Of p levels a step is delta = p / (2 (p -
-    1)) (Morris, Technometrics 33, 1991); mu_star is of Campolongo et al., Environ. Model. Softw. 22, 2007; all as
-    SALib's ``morris.analyze``.  A trajectory with a value that is not finite is left out.  NaN below two trajectories.
+    Of p levels a step is delta = p / (2 (p - 1)) (Morris, Technometrics 33, 1991); mu_star is of Campolongo et al.,
+    Environ. Model. Softw. 22, 2007; all as SALib's ``morris.analyze``.  Complete trajectories count.
     """
     dimension = points.shape[1]
     paths, trajectories = values.reshape(-1, dimension + 1), points.reshape(-1, dimension + 1, dimension)

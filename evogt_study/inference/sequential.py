@@ -145,8 +145,7 @@ def compute_look_confidence(confidence: float) -> float:
 
 
 def compute_boundary(confidence: float, looks: int) -> float:
-    """Return the constant c with P(|W_k| <= c sqrt(K) for k = 1 .. K) = confidence for sums W_k of k standard normal
-    numbers."""
+    """Return c with P(|W_k| <= c sqrt(K) for k = 1 .. K) = confidence for sums W_k of k standard normal numbers."""
     points, weights = np.polynomial.legendre.leggauss(200)  # more change the boundary by less than 1e-9
 
     def outside(constant: float) -> float:  # by recursive integration (Armitage et al. 1969)

@@ -224,10 +224,7 @@ class CaseSpace:
     def representatives(
         self, extra: Iterable[str] = (), limit: int = MAX_REPRESENTATIVES
     ) -> Iterator[dict[str, Value]]:
-        """Yield points that together meet every combination of rules: few values of each axis, `extra` axes in full.
-
-        If there are more than `limit`, they are spread evenly.
-        """
+        """Yield at most `limit` points that together meet every combination of rules, with `extra` axes in full."""
         full = {*extra, *(name for choice in self.chosen for name in choice.over)}
         some = replace(self, axes=tuple(replace(axis, values=self._select_few(axis, full)) for axis in self.axes))
         for index in np.unique(np.linspace(0, some.size - 1, min(some.size, limit)).astype(int)):
@@ -235,8 +232,7 @@ class CaseSpace:
             yield {axis.name: axis.values[int(i)] for axis, i in zip(some.axes, positions, strict=True)}
 
     def _select_few(self, axis: Axis, full: Collection[str]) -> tuple[Value, ...]:
-        """Return the first value of `axis` for each combination of labels that rules mention; labels in `full` all
-        count."""
+        """Return the first value of `axis` for each combination of labels that rules mention or that are of `full`."""
         if axis.name in full:
             return axis.values
         along = {axis.name: axis.values, **axis.parameters}
@@ -261,8 +257,7 @@ class CaseSpace:
         yield from (((formula.name,), formula.names) for formula in self.formulas)
 
     def dependence(self, parameter: str) -> tuple[str, ...]:
-        """Return the axes on which a parameter depends by rules, tables, formulas and designs, in the order of the
-        axes."""
+        """Return the axes on which a parameter depends by rules, tables, formulas and designs."""
         found = {self.columns[parameter]} if parameter in self.columns else set()
         for name in {name for sets, uses in self._sources if parameter in sets for name in uses}:
             found.update((name,) if name in self.names else self.dependence(name))
@@ -286,10 +281,7 @@ def join_names(values: Sequence[str], limit: int = 12) -> str:
 
 
 def read_point(text: str) -> dict[str, str]:
-    """`seed=3,dictionary=gtransnet` as names and values; a value may have commas of its own: `hidden=240,120`.
-
-    Raises InputError.
-    """
+    """Return names and values of "seed=3,hidden=240,120"; a value may have commas of its own.  Raises InputError."""
     at: dict[str, str] = {}
     name = ""
     for part in filter(None, (part.strip() for part in text.split(","))):

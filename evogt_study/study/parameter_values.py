@@ -1,7 +1,4 @@
-"""Read raw values of a study as values of declared parameters, and compute values that are formulas of others.
-
-Every error message names the file and the key.
-"""
+"""Read raw values of a study as values of declared parameters, and compute values that are formulas of others."""
 
 from __future__ import annotations
 
@@ -98,8 +95,7 @@ class SourceLocation:
         return value
 
     def interval(self, table: Mapping[str, Any]) -> tuple[float | int, float | int, bool]:
-        """Return the numbers `from` < `to`, and True for the scale "log", for which they are above 0.  Raises
-        StudyError."""
+        """Return the numbers `from` < `to`, and True for the scale "log".  Raises StudyError."""
         scale = table.get("scale", "linear")
         if scale not in ("linear", "log"):
             raise self.at("scale").mistake('"linear" or "log"', scale)

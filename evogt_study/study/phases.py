@@ -1,7 +1,6 @@
 """Define the phases of a study: the pilot, which chooses parameters, and the main phase.
 
-A phase may have a target precision.  The study then adds seeds to each setup until the confidence interval is narrow
-enough.
+With a target precision, a study adds seeds to each setup until the confidence interval is narrow enough.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ _PERCENT = re.compile(r"\s*([0-9.eE+-]+)\s*%\s*")
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """Cases that are computed together.
-
-    The runs of a pilot decide the `choice` for later phases.  With a target `precision`, each setup has only the seeds
-    that it needs.  Without one, it has all seeds.  `space` does not contain the parameters that earlier phases choose.
-    """
+    """Cases that are computed together.  `space` does not contain the parameters that earlier phases choose."""
 
     name: str
     space: CaseSpace
@@ -53,13 +48,10 @@ class Phase:
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """Choice of `parameters` on seeds that the study never uses: the candidate with the least mean of `minimise`.
+    """Choice of `parameters` on seeds that the study never uses: the candidate with the best mean of `minimise`.
 
-    The mean is over the pilot seeds and over the axes that are not in `by`.  A candidate is a value for each of the
-    parameters; `candidates` has the labels of the first axis in `by` as keys, or None if there is one list for all.
-    better: declared direction of `minimise`; with "higher" the candidate with the largest mean is chosen, with
-    "nearest T" the candidate with the least mean distance from T.  `space` holds the pilot's cases: the study's axes,
-    the candidate, and the pilot's seeds.
+    The mean is over the pilot seeds and over the axes that are not in `by`.  `candidates` has the labels of the first
+    axis in `by` as keys, or None if there is one list for all.  `space` holds the pilot's cases.
     """
 
     parameters: tuple[str, ...]
@@ -198,11 +190,7 @@ class Precision:
 
 
 def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) -> tuple[Precision, CaseSpace]:
-    """Check the section against the study's `space`, and add the seeds that a setup may need.
-
-    The seeds of the axis are the first batch of every setup.  Later seeds follow the largest of them.
-    Raises StudyError.
-    """
+    """Return the precision and the space with the seeds that a setup may need.  Raises StudyError."""
     place = declared.place("precision")
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
     integer_seeds = [int(value) for value in labels(seeds) if isinstance(value, int) and not isinstance(value, bool)]

@@ -142,11 +142,7 @@ class Plan:
 
     @cached_property
     def work(self) -> Work | None:
-        """Rough work of the cases; None if only running them shows it, or for more than `MAX_COMBINATIONS`.
-
-        It depends on the axes among the method's `setup_parameters`, on the axes that such a parameter follows by
-        rules, and on the axes that decide whether there is a case.
-        """
+        """Rough work of the cases; None if only running them shows it, or for more than `MAX_COMBINATIONS`."""
         space, sizes = self.space, self.method.setup_parameters
         deciding = set(sizes).union(*map(space.dependence, sizes))
         deciding |= {name for choice in space.chosen for name in choice.over}
@@ -255,8 +251,7 @@ def plan_study(study: Study) -> list[Plan]:
 def longest_first(space: CaseSpace, leading: Iterable[str], work: Work | None = None) -> Order:
     """Put the `leading` axes outermost, so that neighbours share what these determine, and costly groups first.
 
-    A group is the cases with equal `leading` parameters.  It stays together and in its order, and so do groups that
-    take equally long.  If a leading parameter follows from another axis by a rule or table, neighbours share less.
+    A group is the cases with equal `leading` parameters.  It stays together and in its order.
     """
     leading = space.carriers(leading)
     nesting = sorted(

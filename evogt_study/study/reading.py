@@ -256,8 +256,7 @@ class Reader:
             yield When(match, values if isinstance(rule, WhenTable) else None)
 
     def _read_match(self, varying: Columns, name: str, raw: Any, place: SourceLocation) -> frozenset[str]:
-        """Return labels of the value that a rule matches, or of each value that it lists.  The parameter must have
-        them."""
+        """Return labels of the value that a rule matches, or of each value that it lists."""
         if name not in varying:
             raise place.error(f"`match` must name axes ({', '.join(varying)}), got {shorten(name)}")
         present, labels = {text_label(value) for value in varying[name]}, [""]

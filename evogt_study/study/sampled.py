@@ -1,7 +1,4 @@
-"""Draw the points of a ``[[sample]]`` section.
-
-A rule draws points in the unit cube.  The quantiles of a distribution for each parameter turn them into values.
-"""
+"""Draw the points of a ``[[sample]]`` section: in the unit cube by a rule, then quantiles of distributions."""
 
 from __future__ import annotations
 
@@ -96,10 +93,10 @@ def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: `draw` returns the points for (dimension, count, seed), `per_count` points for each count.
+    """A rule: `draw` returns the points for (dimension, count, seed, **options), `per_count` points for each count.
 
-    options: further arguments of `draw`.  nested: a larger count begins with the points of a smaller one.
-    balanced: the count should be a power of two.  closed: values may be 0 or 1.
+    nested: a larger count begins with the points of a smaller one.  balanced: the count should be a power of two.
+    closed: values may be 0 or 1.
     """
 
     draw: Callable[..., Array]
