@@ -254,18 +254,18 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
             coords[axis.name] = (axis.name, _array(labels(axis.values)), attributes)
         for name, values in axis.parameters.items():
             shown = labels(values)
-            coords[name] = (axis.name, _array(shown), dict(study.parameter(name).attributes(shown[0])))
+            coords[name] = (axis.name, _array(shown), dict(study.method.parameters[name].attributes(shown[0])))
     for name in space.dependent_parameters:
         dims = space.dependence(name)
         axes = [space.axis(dim).values for dim in dims]
         others = {axis.name: axis.values[0] for axis in space.axes}  # any value: it does not depend on them
         points = (space.resolve({**others, **dict(zip(dims, at, strict=True))}) for at in itertools.product(*axes))
         found = _with_holes([None if resolved is None else resolved.get(name) for resolved in points])
-        coords[name] = (dims, found.reshape([*map(len, axes)]), study.parameter(name).attributes(found[0]))
+        coords[name] = (dims, found.reshape([*map(len, axes)]), study.method.parameters[name].attributes(found[0]))
     for name, value in space.constants.items():
         if name not in space.dependent_parameters:
             label = _array(labels([value]))[0]
-            coords[name] = ((), label, study.parameter(name).attributes(label))
+            coords[name] = ((), label, study.method.parameters[name].attributes(label))
     if study.has_streams and SEED in coords:
         coords[SEED][-1][STREAMS] = json.dumps({"common": study.spec.common})
     return coords

@@ -19,7 +19,7 @@ from evogt_study.methods.local_files import hash_depends
 from evogt_study.methods.problem_kind import is_problem, states_problem
 from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, to_json, to_plain
 from evogt_study.storage.atomic import is_utf8, write_atomically
-from evogt_study.study.designs import SECTION, SECTIONS, group_designs, read_files
+from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, read_files
 from evogt_study.study.model import StudyModel, validate_table, write_toml
 
 if TYPE_CHECKING:
@@ -83,10 +83,14 @@ class StudyArguments:
                 names = [name for name, each in given.items() if each is not None or not none_removes]
                 table[key] = table.get(key, {}) | {name: self._entry(key, name, given[name]) for name in names}
         elif key == "designs":
+            value = () if value is None else value
             for section in (*SECTIONS, SECTION):
                 table.pop(section, None)
-            for section, designs in group_designs(() if value is None else value).items():
-                table[section] = [self._design(section, each) for each in designs]
+            for design in (value,) if isinstance(value, StatedDesign) or not isinstance(value, Iterable) else value:
+                if not isinstance(design, StatedDesign):
+                    message = "`designs` must be made by evs.zip_axes, evs.sample or evs.table"
+                    raise StudyError(f"{message}, got {shorten(design)}")
+                table.setdefault(design.section, []).append(self._design(design))
         elif value is None:
             table.pop("random" if key == "common" else key, None)
         elif key == "common":
@@ -134,9 +138,9 @@ class StudyArguments:
         is_parameter = key == "problem" and ":" in str(self.table.get("method", ""))
         return not is_parameter or any(states_problem(each, Path.cwd()) for each in choices.values())
 
-    def _design(self, section: str, table: Mapping[str, Any]) -> dict[str, Any]:
-        made = {}
-        for name, value in table.items():
+    def _design(self, design: StatedDesign) -> dict[str, Any]:
+        made, section = {}, design.section
+        for name, value in design.table.items():
             if section == "zip" and name != "name":
                 made[name] = self._axis(name, value)
             else:  # the values of a choice are values of a parameter, and the others numbers of a distribution

@@ -271,17 +271,6 @@ def table(name: str, /, points: Any) -> StatedDesign:
     return StatedDesign("table", {"name": name, "rows": list(points)})
 
 
-def group_designs(designs: StatedDesign | Iterable[StatedDesign]) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the designs by their sections.  Raises InputError for anything else."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for design in (designs,) if isinstance(designs, StatedDesign) or not isinstance(designs, Iterable) else designs:
-        if not isinstance(design, StatedDesign):
-            message = "`designs` must be made by evs.zip_axes, evs.sample or evs.table"
-            raise InputError(f"{message}, got {shorten(design)}")
-        found.setdefault(design.section, []).append(design.table)
-    return found
-
-
 def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
     """Return the index axes of a study.  warn: give an `AccuracyWarning` for an unbalanced sequence."""
     owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}

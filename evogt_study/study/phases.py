@@ -200,28 +200,20 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     statistic, _, ratio = table.statistic.partition(" ")
     is_ratio = statistic == "ratio"
     axis, pair = _parse_ratio(ratio.strip(), space, place.at("statistic")) if is_ratio else ("", ("", ""))
-    half_width, is_relative = _parse_half_width(table.half_width, place.at("half_width"))
+    name, width = statistic if is_ratio else table.statistic, table.half_width
+    percent = _PERCENT.fullmatch(width) if isinstance(width, str) else None
     try:
-        goal = Goal(
-            statistic if is_ratio else table.statistic, half_width, is_relative, table.confidence, table.max_seeds,
-            len(seeds),
-        )  # fmt: skip
-    except ParameterError as error:
+        half_width = float(percent[1]) / 100.0 if percent else float(width)
+        goal = Goal(name, half_width, percent is not None, table.confidence, table.max_seeds, len(seeds))
+    except ValueError as error:
+        if not isinstance(error, ParameterError):
+            raise place.at("half_width").mistake('a number, or relative like "10 %"', width) from None
         raise StudyError(str(error.at(str(place.at(error.name))))) from None
     # new seeds follow the largest seed, which may not be the last, so that all seeds of a setup differ
     more = range(max(integer_seeds) + 1, max(integer_seeds) + 1 + goal.max_seeds - len(seeds))
     extended_axis = Axis(SEED, (*seeds, *declared.values(SEED, more, place.at("max_seeds"))))
     axes = tuple(extended_axis if each.name == SEED else each for each in space.axes)
     return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
-
-
-def _parse_half_width(raw: str | float | int, place: SourceLocation) -> tuple[float, bool]:
-    """Return a half width, and whether it is relative, such as "10 %".  Raises StudyError."""
-    try:
-        percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
-        return (float(percent[1]) / 100.0, True) if percent else (float(raw), False)
-    except ValueError:
-        raise place.mistake('a number, or relative like "10 %"', raw) from None
 
 
 def _parse_ratio(text: str, space: CaseSpace, place: SourceLocation) -> tuple[str, tuple[str, str]]:

@@ -50,7 +50,7 @@ class Reader:
             for name in ("method", "problem"):
                 if name in table.axes and name not in self.method.parameters:
                     raise self._place(f"axes.{name}").error(f"`{name}` must be given once, got one for all and an axis")
-            common, references, kinds = self._read_common(), tuple(self._references()), tuple(self._kinds())
+            common, (references, kinds) = self._read_common(), self._find_code()
             if common != self.spec.common or references or kinds:
                 self.spec = replace(self.spec, common=common, references=references, kinds=kinds)
                 self.method = load_method(self.spec)
@@ -65,7 +65,7 @@ class Reader:
         lacking = (
             name
             for name, parameter in self.method.parameters.items()
-            if parameter.default is None and not parameter.optional and not any(name in each for each in self._values)
+            if parameter.default is None and not parameter.optional and name not in self._given
         )
         self.declared = Declared(self.method, file, frozenset(table.constants), tuple(lacking))
 
@@ -73,18 +73,18 @@ class Reader:
         return SourceLocation(self.file, where)
 
     @cached_property
-    def _values(self) -> list[Mapping[str, Any]]:
-        """What the sections of the study give to parameters, by their names."""
+    def _given(self) -> dict[str, list[Any]]:
+        """What the sections of the study give to each parameter."""
         table, pilot = self.table, self.table.pilot
-        found: list[Mapping[str, Any]] = [table.axes, table.constants, *(rule.set for rule in table.when)]
-        found += [each.parameters for each in (*table.zip, *table.sample)]
+        parts: list[Mapping[str, Any]] = [table.axes, table.constants, *(rule.set for rule in table.when)]
+        parts += [each.parameters for each in (*table.zip, *table.sample)]
         for i, listed in enumerate(table.table):
-            found += listed.rows or []
+            parts += listed.rows or []
             if listed.file in table.table_files:
-                found.append(parse_table(table.table_files[listed.file], listed.file, self._place(f"table[{i}]")))
+                parts.append(parse_table(table.table_files[listed.file], listed.file, self._place(f"table[{i}]")))
         if pilot is not None:
-            found.append(dict.fromkeys(pilot.parameters, pilot.candidates))
-        return found
+            parts.append(dict.fromkeys(pilot.parameters, pilot.candidates))
+        return {name: [part[name] for part in parts if name in part] for part in parts for name in part}
 
     def _read_spec(self) -> MethodSpec:
         stated, output = self.table.problem, self.table.output
@@ -111,7 +111,7 @@ class Reader:
         if self.table.random is None:
             return ALL
         raw = self.table.random.common
-        if not self.method.has_streams or any(RNG in each for each in self._values):
+        if not self.method.has_streams or RNG in self._given:
             message = "`common` must be left out unless the function has an argument `rng` without a value"
             raise place.error(f"{message}, got {shorten(raw)}")
         known = [name for name in self.method.parameters if name not in (RNG, SEED)]
@@ -132,26 +132,20 @@ class Reader:
         except FormulaError as error:
             raise place.error(str(error)) from None
 
-    def _references(self) -> Iterator[UserCode]:
-        """Yield the functions that parameters name, wherever these get a value."""
-        names = [each.name for each in self.method.parameters.values() if each.takes_code]
-        # each once, since naming it reads and hashes its files
-        for text in dict.fromkeys(text for name in names for text in self._texts(name) if ":" in text):
-            yield self.named(text, self.table.depends)
-
-    def _kinds(self) -> Iterator[tuple[str, str, int]]:
-        """Yield the classes that parameters name, wherever these get a value."""
-        for parameter in self.method.parameters.values():
-            for text in dict.fromkeys(self._texts(parameter.name) if parameter.kinds is not None else ()):
+    def _find_code(self) -> tuple[tuple[UserCode, ...], tuple[tuple[str, str, int], ...]]:
+        """Return the functions and the classes that parameters name, wherever these get a value."""
+        references, kinds = dict[str, UserCode](), list[tuple[str, str, int]]()
+        for name, parameter in self.method.parameters.items():
+            for text in dict.fromkeys(_strings_in(self._given.get(name))):
+                # each once, since naming it reads and hashes its files
+                if parameter.takes_code and ":" in text and text not in references:
+                    references[text] = self.named(text, self.table.depends)
                 # a mistake is reported with its place when the value is read
                 with suppress(ParameterError):
-                    # with the declarations, since a notebook may give another class the same name
-                    declarations = tuple(parameter.kinds[text].parameters().items())  # type: ignore[index]  # as above
-                    yield parameter.name, text, hash(declarations)
-
-    def _texts(self, name: str) -> Iterator[str]:
-        """Return the strings that the study gives to a parameter."""
-        return (text for each in self._values for text in _strings_in(each.get(name)))
+                    if parameter.kinds is not None:
+                        # with the declarations, since a notebook may give another class the same name
+                        kinds.append((name, text, hash(tuple(parameter.kinds[text].parameters().items()))))
+        return tuple(references.values()), tuple(kinds)
 
     def _choices(self) -> dict[str, dict[str, Any]]:
         """Return the methods and problems that axes of these names choose, if the study states none for all cases."""

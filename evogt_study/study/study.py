@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -18,7 +19,6 @@ from evogt_study.methods.code import CodeKind, UserCode, find_named_code
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import RNG
-from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import Values, labels, text_label
 from evogt_study.schema.variables import PILOT
 from evogt_study.storage.atomic import is_utf8
@@ -208,7 +208,9 @@ class Study:
 
     def with_codes(self, change: Callable[[UserCode], UserCode]) -> Study:
         """Return the study with each part of its code changed."""
-        return _make(**vars(self) | {"spec": self.spec.with_codes(change)})
+        study = copy(self)
+        vars(study)["spec"] = self.spec.with_codes(change)
+        return study
 
     @property
     def axes(self) -> dict[str, list[Any]]:
@@ -282,8 +284,7 @@ class Study:
     def from_text(text: str, file: str = "study", *, named: Named | None = None, recorded: bool = False) -> Study:
         """Check a study given as TOML text; `file` names it in messages, and its folder is where other files are.
 
-        recorded: the text comes from a result.  It contains the content of its tables, and the user has seen its
-        warnings.
+        recorded: the text comes from a result, so its tables have content, and its warnings are known.
         """
         raw, text = parse_study(text, file)
         model, folder = validate_table(StudyModel, raw, file), Path(file).parent
@@ -333,10 +334,6 @@ class Study:
             if phase.choice is not None:
                 chosen += (phase.choice.first_candidates(self.space),)
 
-    def parameter(self, name: str) -> Parameter:
-        """Return the declaration of a parameter."""
-        return self.method.parameters[name]
-
 
 def check_study(given: object) -> None:
     """Raise InputError for anything except a `Study`, such as a path."""
@@ -344,17 +341,10 @@ def check_study(given: object) -> None:
         raise InputError(f"`study` must be a Study, got {shorten(given)}. Use Study.from_file(PATH)")
 
 
-def _make(**fields: Any) -> Study:
-    # without __init__, which takes the arguments of a study
-    study = object.__new__(Study)
-    vars(study).update(fields)
-    return study
-
-
 def _read(model: StudyModel, file: str, named: Named, *, warn: bool = True) -> Study:
     """Return the study of a model, with checked values.  Raises StudyError."""
-    reader = Reader(model, file, named)
-    study = _make(model=model, file=file, spec=reader.spec, phases=reader.read_phases(warn=warn))
+    reader, study = Reader(model, file, named), object.__new__(Study)  # without __init__, which takes arguments
+    vars(study).update(model=model, file=file, spec=reader.spec, phases=reader.read_phases(warn=warn))
     _check_cases(study)
     return study
 
@@ -369,7 +359,7 @@ def _check_cases(study: Study) -> None:
             missing = [name for name in needed if name not in (values or {})]
             if missing:
                 point = ", ".join(f"{name} = {text_label(at[name])}" for name in space.names if name != SEED)
-                remedy = study.parameter(SEED).remedy if missing[0] == SEED else ""
+                remedy = method.parameters[SEED].remedy if missing[0] == SEED else ""
                 message = f"`{missing[0]}` must be given ({study.file}, constants.{missing[0]}), got no value"
                 remedy = remedy or "set it in [constants], [axes] or a [[when]] rule"
                 raise StudyError(f"{message}{' for ' if point else ''}{point}{as_sentence(remedy)}")
@@ -391,20 +381,13 @@ def _check_cases(study: Study) -> None:
 
 def _section_of(study: Study, name: str, values: Values) -> str:
     """Return the key that gives a parameter its value in a case."""
-    space = study.space
+    space, pilot = study.space, study.pilot
     # a rule may replace a constant in some cases: the value shows which of the two holds here
     is_constant = name in space.constants and values.get(name) == space.constants[name]
-    if name in space.columns:
-        section = space.columns[name]
-    elif name in space.names:
-        section = "axes"
-    elif name in space.dependent_parameters and not is_constant:
-        section = "when"
-    elif study.pilot is not None and name in study.pilot.parameters:
-        section = PILOT
-    else:
-        section = "output" if name == "times" else "constants"
-    return f"{section}.{name}"
+    sections = {"axes": space.names, "when": () if is_constant else space.dependent_parameters}
+    sections |= {PILOT: () if pilot is None else pilot.parameters, "output": ("times",)}
+    found = (section for section, names in sections.items() if name in names)
+    return f"{space.columns.get(name) or next(found, 'constants')}.{name}"
 
 
 def _display(value: Any) -> str:
@@ -412,33 +395,28 @@ def _display(value: Any) -> str:
 
 
 def describe_changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return what differs, on one line: "constants.gamma: 2 -> 3".
+    """Return what differs, on one line: "constants.gamma: 2 -> 3"; else, the pilot has made another choice.
 
-    before, after: the study text under "study", the declaration of the user's code under "code" and the version of the
-    package under "version".  If these are equal, the pilot has made another choice.
+    before, after: texts by "study", "code" (its declaration) and "version" (of the package).
     """
-    found = list(_compare_texts(before["study"], after["study"])) if before["study"] != after["study"] else []
+    found = []
+    try:
+        old, new = (dict(_flatten(tomllib.loads(each["study"]))) for each in (before, after))
+        for name in dict.fromkeys([*old, *new]):
+            one, other = (shorten(texts[name]) if name in texts else "" for texts in (old, new))
+            if not one or not other:
+                found.append(f"{name} = {one or other} {'added' if other else 'removed'}")
+            elif old[name] != new[name]:
+                found.append(f"{name}: {one} -> {other}")
+    except (ValueError, RecursionError):  # of a result that another program has changed
+        found += ["the study's text"] if before["study"] != after["study"] else []
     if before.get("code") != after.get("code"):
         found.append("code of the method")
     elif not found:
-        old, new = before.get("version"), after.get("version")
-        found.append(f"evogt-study {old} -> {new}" if old != new else "choice of the pilot")
+        versions = before.get("version"), after.get("version")
+        found.append("evogt-study {} -> {}".format(*versions) if len({*versions}) > 1 else "choice of the pilot")
     more = f"; {len(found) - MAX_CHANGES} more" if len(found) > MAX_CHANGES else ""
     return "; ".join(found[:MAX_CHANGES]) + more
-
-
-def _compare_texts(before: str, after: str) -> Iterator[str]:
-    try:
-        old, new = (dict(_flatten(tomllib.loads(text))) for text in (before, after))
-    except (ValueError, RecursionError):  # of a result that another program has changed
-        yield "the study's text"
-        return
-    for name in dict.fromkeys([*old, *new]):
-        one, other = (shorten(texts[name]) if name in texts else "" for texts in (old, new))
-        if not one or not other:
-            yield f"{name} = {one or other} {'added' if other else 'removed'}"
-        elif old[name] != new[name]:
-            yield f"{name}: {one} -> {other}"
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
