@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -24,7 +25,7 @@ from evogt_study.analysis.statistics import (
     check_options,
     kept_coordinates,
 )
-from evogt_study.errors import InputError, ParameterError
+from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools
 from evogt_study.inference.means import normal_quantile, student_quantile
@@ -141,14 +142,6 @@ def _share_ci(hits: xr.DataArray, dims: list[str], confidence: float) -> xr.Data
     return found.assign_coords({BOUND: ["lower", "upper"]})
 
 
-_OPERATIONS: Mapping[type[ast.AST], Callable[..., Any]] = {
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
-    ast.NotEq: operator.ne, ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.Div: operator.truediv, ast.Pow: operator.pow, ast.And: operator.and_, ast.Or: operator.or_,
-    ast.USub: operator.neg, ast.Not: operator.invert,
-}  # fmt: skip
-
-
 def share(
     data: xr.Dataset, condition: str, over: str | Iterable[str] = "seed", *, confidence: float = 0.95,
     planned: xr.DataArray | None = None,
@@ -188,53 +181,26 @@ def share(
     (0.667, 1)
     """
     check_confidence(confidence)
-    used: list[xr.DataArray] = []
-    try:
-        tree = ast.parse(condition, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):
-        message = "`condition` must be a comparison such as 'lower <= truth <= upper'"
-        raise InputError(f"{message}, got {condition!r}") from None
-    hit = _evaluate(tree, data, used, condition)
+    hit, names = None, list[str]()
+    with suppress(SyntaxError, TypeError, NameError, NotImplementedError, RecursionError):
+        nodes = [*ast.walk(ast.parse(condition, mode="eval"))]
+        names = [node.id for node in nodes if isinstance(node, ast.Name) and node.id != "abs"]
+        for name in names:
+            if name not in data.variables:
+                raise name_error("condition", name, map(str, data.variables))
+        if not any(isinstance(node, (ast.Attribute, ast.Subscript, ast.Lambda)) for node in nodes):
+            hit = data.eval(condition)
     if not isinstance(hit, xr.DataArray) or hit.dtype.kind != "b":
-        raise InputError(f"`condition` must compare variables, got {condition!r}")
+        message = "`condition` must compare variables, such as 'lower <= truth <= upper'"
+        raise InputError(f"{message}, got {condition!r}")
     laid_out = lay_out_units(hit, check_dimensions(hit.astype(float).rename(condition), over), None, planned)
     dims, runs = laid_out.dims, mark_runs(hit, laid_out.dims, planned)
     wanted = xr.ones_like(hit) if runs is None else xr.ones_like(hit) & runs
-    ok = reduce(operator.and_, (each.notnull() for each in used), wanted)
+    ok = reduce(operator.and_, (data[name].notnull() for name in names), wanted)
     hits, n_ok, count = hit.where(ok), ok.sum(dims), wanted.sum(dims)
     found = {"share": hits.mean(dims), "share_ci": _share_ci(hits, list(dims), confidence)}
     found |= {"n_ok": n_ok, "n_planned": count, "failed": count - n_ok}
     return xr.Dataset(found, attrs={"condition": condition, "over": " ".join(dims)})
-
-
-def _evaluate(node: ast.AST, data: xr.Dataset, used: list[xr.DataArray], condition: str) -> Any:
-    """Return the value of a part of a condition, and add its variables to `used`.  Raises InputError."""
-
-    def value(inner: ast.AST) -> Any:
-        return _evaluate(inner, data, used, condition)
-
-    match node:
-        case ast.Constant(int() | float() | str() as constant):
-            return constant
-        case ast.Name(name):
-            if name not in data.variables:
-                known = ", ".join(map(str, [*data.data_vars, *data.coords]))
-                raise InputError(f"`condition` must name variables ({known}), got {name!r}")
-            used.append(data[name])
-            return data[name]
-        case ast.Compare(left, ops, others) if {*map(type, ops)} <= {*_OPERATIONS}:
-            values = [value(each) for each in (left, *others)]
-            pairs = zip(ops, values, values[1:], strict=False)
-            return reduce(operator.and_, [_OPERATIONS[type(op)](a, b) for op, a, b in pairs])
-        case ast.BoolOp(op, parts):
-            return reduce(_OPERATIONS[type(op)], [value(each) for each in parts])
-        case ast.BinOp(left, op, right) if type(op) in _OPERATIONS:
-            return _OPERATIONS[type(op)](value(left), value(right))
-        case ast.UnaryOp(op, operand) if type(op) in _OPERATIONS:
-            return _OPERATIONS[type(op)](value(operand))
-        case ast.Call(ast.Name("abs"), [operand], []):
-            return abs(value(operand))
-    raise InputError(f"`condition` must be made of names, numbers, comparisons, and, or, not, abs, got {condition!r}")
 
 
 def over_problems(

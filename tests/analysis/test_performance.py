@@ -107,6 +107,15 @@ def test_a_share_counts_failures_explicitly():
     assert float(result().evogt.share("abs(lower - truth) * 2 == 2").share[1]) == 1.0
 
 
+@pytest.mark.parametrize(
+    "condition",
+    ["lower <", "lower", "lower + 1", "nothing < 1", "lower.values < 1", "upper[0] < 1", "f(upper) < 1", "min(1) < 2"],
+)
+def test_only_comparisons_of_variables_are_conditions(condition):
+    with pytest.raises(InputError, match="^`condition` must"):
+        result().evogt.share(condition)
+
+
 # --- many problems ----------------------------------------------------------------------------------------------------
 
 
