@@ -359,8 +359,7 @@ def summarise_variables(
     for name, each in values.items():
         if request.over == DEFAULT_OVER and "seed" not in each.dims:
             known = ", ".join([*map(str, each.dims), _NONE])
-            left = " left" if "seed" in each.coords else ""
-            raise InputError(f"`{name}` has no seed axis{left}. Name axes with --over: {known}")
+            raise InputError(f"`{name}` has no seed axis. Name axes with --over: {known}")
     if request.over == (_NONE,):
         values = {name: each.expand_dims(_NONE) for name, each in values.items()}
     defaults = ("mean",) if request.over == (_NONE,) else ("mean", "std") if request.columns else DEFAULT
