@@ -19,7 +19,7 @@ import xarray as xr
 
 from evogt_study.analysis.comparison import compare
 from evogt_study.analysis.design import Design
-from evogt_study.analysis.export import data_frame, run_table
+from evogt_study.analysis.export import run_table
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.performance import performance, share
 from evogt_study.analysis.runs import KEYS, keys_of_finished_runs
@@ -314,7 +314,7 @@ class Result:
         ...     len(ds.evogt.to_dataframe())
         80
         """
-        return data_frame(run_table(self._data))
+        return run_table(self._data)
 
     def _select(self, variable: str | None) -> xr.DataArray:
         """Return the values of a variable, by default the first one of the user."""

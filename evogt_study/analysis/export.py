@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,40 +24,27 @@ from evogt_study.text import escape_text
 SUFFIXES = (".csv", ".parquet", ".json")
 _FIRST = ("run_status", "run_message")  # run metadata right after the parameters; the rest comes last
 _FORMULA = tuple("=+-@＝＋－＠")  # first characters of cells that spreadsheets compute, also the wide forms
-Column = npt.NDArray[Any]
 
 
-def run_table(data: xr.Dataset) -> dict[str, Column]:
-    """Return the columns of the table, with one entry for each planned case, in the order of the axes."""
+def run_table(data: xr.Dataset) -> pd.DataFrame:
+    """Return the table, with one row for each planned case, in the order of the axes."""
     axes = list(map(str, data["run_status"].dims))
-    planned, shape = np.flatnonzero(data["run_key"].values.ravel() != ""), data["run_status"].shape
     others = [
         str(name)
         for name, each in data.coords.items()
         if name not in (*axes, *BOOKKEEPING) and set(each.dims) <= set(axes)
     ]
     parameters = sorted(others, key=lambda name: not data[name].ndim)  # those that follow axes, then constants
-    own = (str(name) for name, each in data.data_vars.items() if list(each.dims) == axes and name not in BOOKKEEPING)
+    own = [str(name) for name, each in data.data_vars.items() if list(each.dims) == axes and name not in BOOKKEEPING]
     last = [name for name in BOOKKEEPING if name in data.variables and name not in _FIRST]
-    return {name: _column(data, name, axes, shape)[planned] for name in (*axes, *parameters, *_FIRST, *own, *last)}
-
-
-def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]) -> Column:
-    """Return the values of a name for each run, in the order of the axes."""
-    if name == "run_status":
-        return np.asarray(STATUS_NAMES[status_codes(data[name]).ravel()])
-    variable = data[name].variable
-    present = [axis for axis in axes if axis in variable.dims]
-    sizes = [length if axis in present else 1 for axis, length in zip(axes, shape, strict=True)]
-    values: Column = np.broadcast_to(variable.transpose(*present).values.reshape(sizes), shape).ravel()
-    if values.dtype.kind in "US":
-        return values.astype(object)
-    if values.dtype.kind == "O":
-        return np.array([None if value != value else value for value in values.tolist()], dtype=object)
+    names = [*parameters, *_FIRST, *own, *last]
+    runs = xr.Dataset({name: data[name].variable for name in names}, {axis: data[axis].variable for axis in axes})
+    runs["run_status"] = (axes, STATUS_NAMES[status_codes(data["run_status"])])
+    table = runs.to_dataframe(axes).reset_index()
     # xarray reads integers with gaps as floats; the encoding has the type of the file
-    if values.dtype.kind != "f" or np.dtype(variable.encoding.get("dtype", values.dtype)).kind not in "iu":
-        return values
-    return np.array([None if value != value else int(value) for value in values.tolist()], dtype=object)
+    kinds = {name: np.dtype(data[name].encoding.get("dtype", data[name].dtype)).kind for name in table}
+    integers = [name for name, kind in kinds.items() if kind in "iu" and data[name].dtype.kind == "f"]
+    return table[table["run_key"] != ""].reset_index(drop=True).astype(dict.fromkeys(integers, "Int64"))
 
 
 def write_table(data: xr.Dataset, path: Path) -> int:
@@ -70,34 +56,35 @@ def write_table(data: xr.Dataset, path: Path) -> int:
         raise InputError(f"`--output` must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
         raise InputError("a Parquet file needs pyarrow: pip install pyarrow; or write CSV")
-    columns = run_table(data)
+    table = run_table(data)
     try:
         with write_atomically(path, tidy=True) as temporary:
-            rows = zip(*map(_to_plain, columns.values()), strict=True)
+            rows = zip(*(_to_plain(table[name]) for name in table), strict=True)
             if path.suffix == ".parquet":
-                data_frame(columns).to_parquet(temporary, engine="pyarrow", index=False)
+                table.to_parquet(temporary, engine="pyarrow", index=False)
             elif path.suffix == ".json":  # numbers that are not finite are null
                 finite = ([None if isinstance(v, float) and not math.isfinite(v) else v for v in row] for row in rows)
-                texts = (json.dumps(dict(zip(columns, row, strict=True))) for row in finite)
+                texts = (json.dumps(dict(zip(table, row, strict=True))) for row in finite)
                 temporary.write_text("[" + ",\n".join(texts) + "]\n", encoding="utf-8")
             else:
                 with temporary.open("w", newline="", encoding="utf-8") as file:
                     # the writer's text of a float reads back as the same float
-                    csv.writer(file, lineterminator="\n").writerows(map(_safe, row) for row in (columns, *rows))
+                    csv.writer(file, lineterminator="\n").writerows(map(_safe, row) for row in (table, *rows))
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
                 message = f"`--output` must be a new file, got {path}, which exists"
                 raise InputError(f"{message}. Choose another output file.")
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
-    return len(set(columns["run_key"].tolist()))
+    return int(table["run_key"].nunique())
 
 
-def _to_plain(column: Column) -> list[Any]:
+def _to_plain(column: pd.Series) -> list[Any]:
     """Return the values of a column; dates and durations as text in ISO 8601, and None for a missing value."""
-    if column.dtype.kind in "Mm":
-        texts = [str(value) if column.dtype.kind == "M" else pd.Timedelta(value).isoformat() for value in column]
-        return [None if missing else text for text, missing in zip(texts, np.isnat(column), strict=True)]
-    return [None if value != value else value for value in column.tolist()]  # only NaN differs from itself
+    values = column.to_numpy()
+    if values.dtype.kind in "Mm":
+        texts = [str(value) if values.dtype.kind == "M" else pd.Timedelta(value).isoformat() for value in values]
+        return [None if missing else text for text, missing in zip(texts, np.isnat(values), strict=True)]
+    return [None if pd.isna(value) else value for value in values.tolist()]
 
 
 def _safe(value: Any) -> Any:
@@ -109,12 +96,6 @@ def _safe(value: Any) -> Any:
         float(text)
         return text
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def data_frame(columns: Mapping[str, Column]) -> pd.DataFrame:
-    """Return the table of `run_table` for pandas, with integers with gaps in its type Int64."""
-    gaps = [name for name, column in columns.items() if column.dtype.kind == "O" and None in column]
-    return pd.DataFrame(columns).astype(dict.fromkeys(gaps, "Int64"))
 
 
 # --- trajectories of different lengths --------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_one_row_a_run_with_everything_that_is_one_number_a_run(data, tmp_path):
     assert (failed["error"], failed["rank"], failed["word"], failed["gamma"]) == ("", "", "", "3.0")
     table = run_table(data)
     np.testing.assert_array_equal(table["error"], data["error"].values.ravel())
-    assert table["rank"].tolist() == [20, 20, 40, 40, 20, None, 40, None]
+    assert table["rank"].fillna(-1).tolist() == [20, 20, 40, 40, 20, -1, 40, -1]
     assert table["run_key"].tolist() == data["run_key"].values.ravel().tolist()
     read = pd.read_csv(tmp_path / "own.csv")
     np.testing.assert_allclose(read["error"], data["error"].values.ravel(), rtol=1e-15)  # older ones round otherwise
