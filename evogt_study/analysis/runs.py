@@ -101,10 +101,8 @@ def mark_runs(
     if paired not in numbers.dims:
         return ordered.copy(data=mark_first(table).reshape(ordered.shape))
     there = table >= 0
-    joint = np.zeros(table[..., 0, :].shape, dtype=np.int64)
-    for each in np.moveaxis(np.where(there, table, table.max(initial=0) + 1), -2, 0):
-        joint = joint * (each.max(initial=0) + 1) + each
-        joint = np.unique(joint, return_inverse=True)[1].reshape(joint.shape)  # small again, in the same order
+    pairs = np.moveaxis(np.where(there, table, -1), -2, -1)
+    joint = np.unique(pairs.reshape(-1, pairs.shape[-1]), axis=0, return_inverse=True)[1].reshape(pairs.shape[:-1])
     return ordered.copy(data=(mark_first(joint)[..., None, :] & there).reshape(ordered.shape))
 
 
