@@ -266,12 +266,8 @@ def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> di
         lead, rivals, p = _find_nearest_share(values, part, question.target)
         pairs.p[lead, rivals] = p
     _add_effects(found, numbers, margins, pairs, lead, rivals, question)
-    rival, withheld, wins, losses_of = (
-        rivals[0],
-        pairs.reason.get((lead, rivals[0]), ""),
-        pairs.wins[lead],
-        pairs.losses[lead],
-    )
+    rival, wins, losses_of = rivals[0], pairs.wins[lead], pairs.losses[lead]
+    withheld = pairs.reason.get((lead, rival), "")
     ends = [tests.win_interval(int(wins[j]), int(wins[j] + losses_of[j]), question.alpha) for j in rivals]
     found |= {
         "leader": names[lead], "rival": names[rival], "n_common": int(pairs.n[lead, rival]), "withheld": withheld,

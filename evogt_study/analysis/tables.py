@@ -431,10 +431,8 @@ def ratio_of_means(
         pairs = np.asarray(once.all(axis=-2))
         there = pairs & ~np.isnan(samples).any(axis=-2)
         with np.errstate(invalid="ignore", over="ignore"):
-            above, below = (
-                np.divide(*unit_sums(laid_out.blocks(np.where(there, samples[..., side, :], np.nan))))
-                for side in (0, 1)
-            )
+            sides = (laid_out.blocks(np.where(there, samples[..., side, :], np.nan)) for side in (0, 1))
+            above, below = (np.divide(*unit_sums(each)) for each in sides)
         rows = [each.reshape(-1, each.shape[-1]) for each in (above, below)]
         limits = ratio_interval(rows[0], rows[1], request.interval, logarithmic=True)
         limits[kernels.count(rows[0]) < request.interval.min_units] = np.nan

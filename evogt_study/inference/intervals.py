@@ -153,11 +153,8 @@ def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
     end is the wider one of both.  If the lower end is not positive and all values are, it is the least value of a unit,
     or zero if all units are above the mean with a probability of up to 2^-n > (1 - confidence) / 2.
     """
-    n, ratio, tails = (
-        fit.residuals.shape[-1],
-        fit.ratio[:, None],
-        [(1.0 - how.confidence) / 2, (1.0 + how.confidence) / 2],
-    )
+    n, ratio = fit.residuals.shape[-1], fit.ratio[:, None]
+    tails = [(1.0 - how.confidence) / 2, (1.0 + how.confidence) / 2]
     if how.chosen == "percentile":
         return np.quantile(ratio + means.resample_fits(fit, how.resamples, how.seed)[0], tails, axis=-1).T
     positive = (fit.residuals + ratio * fit.shares > 0.0) & (fit.shares > 0.0)

@@ -270,8 +270,7 @@ def _reference_from(code: UserCode, folder: Path) -> str:
             raise StudyError(f"`path` must be a file in the folder of the command, {code.folder}, got one in {folder}")
         return code.reference
     if not code.path:
-        raise StudyError(
-            f"`{code.attribute}` must be a function of a Python file for a study file to name it, got one of "
-            f"{code.reference.partition(':')[0]} that is in none. Put it into a file, at the top level"
-        )
+        got = f"one of {code.reference.partition(':')[0]} that is in none. Put it into a file, at the top level"
+        wanted = "a function of a Python file for a study file to name it"
+        raise StudyError(f"`{code.attribute}` must be {wanted}, got {got}")
     return f"{Path(os.path.relpath(code.path, folder)).as_posix()}:{code.attribute}"

@@ -97,15 +97,8 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: 
         for section in (section for section, names in given.items() if name in names):
             message = f"`{name}` must be left to the pilot, got a value of its own"
             raise declared.place(f"{section}.{name}").error(message)
-    first = next(
-        (
-            values
-            for values in map(space_without_formulas.resolve, space_without_formulas.representatives())
-            if values is not None
-        ),
-        {},
-    )
-    known = declared.method.list_scalar_variables(first)
+    points = map(space_without_formulas.resolve, space_without_formulas.representatives())
+    known = declared.method.list_scalar_variables(next(filter(None, points), {}))
     if known is not None and table.minimise not in known:
         raise place.at("minimise").mistake(f"one of {', '.join(known)}", table.minimise)
     candidates = _read_candidates(table, space, declared)

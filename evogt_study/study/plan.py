@@ -254,10 +254,8 @@ def longest_first(space: CaseSpace, leading: Iterable[str], work: Work | None = 
     A group is the cases with equal `leading` parameters.  It stays together and in its order.
     """
     leading = space.carriers(leading)
-    nesting = sorted(
-        range(len(space.axes)),
-        key=lambda i: leading.index(space.names[i]) if space.names[i] in leading else len(leading),
-    )
+    ranks = {name: rank for rank, name in enumerate(leading)}
+    nesting = sorted(range(len(space.axes)), key=lambda i: ranks.get(space.names[i], len(leading)))
     order = np.arange(space.size, dtype=np.int64).reshape(space.shape).transpose(nesting).ravel()
     if work is None:
         return order
@@ -314,16 +312,11 @@ def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | Non
             first.setdefault(key, len(works))
             every.append(len(works))
         works.append(known[size])
-    return [
-        SharedWork(
-            stage,
-            len(works),
-            Counter(works[case] for case in first.values()),
-            Counter(works[case] for case in every),
-            growing=max(first.values()) >= len(works) // 2,
-        )
-        for stage, (first, every) in sorted(stages.items(), key=lambda entry: entry[0] == OWN)
-    ]
+    found = []
+    for stage, (first, every) in sorted(stages.items(), key=lambda entry: entry[0] == OWN):
+        new, all_works = (Counter(works[case] for case in cases) for cases in (first.values(), every))
+        found.append(SharedWork(stage, len(works), new, all_works, max(first.values()) >= len(works) // 2))
+    return found
 
 
 def estimate_peak_memory(plan: Plan) -> float:
