@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import InputError, StudyError, shorten
-from evogt_study.schema.values import text_label
 from evogt_study.storage.untrusted import read_text
-from evogt_study.study.case_space import MAX_CASES, Axis, Match
+from evogt_study.study.case_space import MAX_CASES, Axis
 from evogt_study.study.model import PointsTable, SeedRange, StudyModel, ZipTable
 from evogt_study.study.parameter_values import Declared, SourceLocation, list_values, round_digits
 from evogt_study.study.sampled import read_sample, warn_of_count
@@ -166,14 +165,13 @@ def parse_table(lines: Sequence[str], name: str, place: SourceLocation) -> dict[
             wanted = f"{name} must have {len(names)} values in each row"
             raise place.error(f"{wanted}, got {shorten(cells)} in line {line}")
     columns = zip(*(cells for _, cells in rows), strict=True)
-    return {column: _convert_cells(cells) for column, cells in zip(names, columns, strict=True)}
-
-
-def _convert_cells(cells: Sequence[str]) -> list[Any]:
-    for kind in _KINDS:
-        with suppress(ValueError, KeyError):
-            return [kind(cell) for cell in cells]
-    return [cell.strip() for cell in cells]
+    found = {}
+    for column, cells in zip(names, columns, strict=True):
+        for kind in (*_KINDS, str.strip):
+            with suppress(ValueError, KeyError):
+                found[column] = [kind(cell) for cell in cells]
+                break
+    return found
 
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -296,16 +294,3 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
     for number, sample in enumerate(table.sample if warn else ()):
         warn_of_count(sample, declared.place("sample").at(number))
     return tuple(every)
-
-
-def check_occurs(match: Match, axes: Sequence[Axis], place: SourceLocation) -> None:
-    """Raise StudyError if no point of an index axis has the values that `match` admits for its parameters."""
-    for axis in axes:
-        names = [name for name in match if name in (axis.columns or ())]
-        columns = zip(*(axis.parameters[name] for name in names), strict=True)
-        # one parameter alone is looked at when its labels are read
-        if len(names) > 1 and not any(
-            all(text_label(value) in match[name] for name, value in zip(names, point, strict=True)) for point in columns
-        ):
-            message = " and ".join(f"{name} = {', '.join(sorted(match[name]))}" for name in names)
-            raise place.error(f"the rule matches no case: no {axis.name} has {message}")

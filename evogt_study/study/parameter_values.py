@@ -111,15 +111,10 @@ class SourceLocation:
 
 @dataclass(frozen=True, eq=False)
 class Declared:
-    """The parameters that a method declares, and the file in which they get values.
-
-    given: names in its ``[constants]``; lacking: required parameters without a value in the file.
-    """
+    """The parameters that a method declares, and the file in which they get values."""
 
     method: Method
     file: str
-    given: frozenset[str] = frozenset()
-    lacking: tuple[str, ...] = ()
 
     def place(self, where: str) -> SourceLocation:
         """Return the place of a key in the file."""
@@ -179,11 +174,8 @@ class Declared:
         known = self.method.parameters
         if name not in known:
             advice = suggest(name, tuple(known))
-            if not advice.startswith("Did"):
-                lacking = ", ".join(f"`{each}`" for each in self.lacking)
-                more = f", and {lacking} must be given a value." if lacking else f". {advice}"
-                advice = f"Neither the method nor a problem uses it{more}"
-            raise StudyError(f"unknown parameter `{name}` ({place}). {advice}")
+            unused = "" if advice.startswith("Did") else "Neither the method nor a problem uses it. "
+            raise StudyError(f"unknown parameter `{name}` ({place}). {unused}{advice}")
         self.check_free(name, place, "parameter")
 
     def check_free(self, name: str, place: SourceLocation, role: str) -> None:

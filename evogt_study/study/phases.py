@@ -6,7 +6,7 @@ With a target precision, a study adds seeds to each setup until the confidence i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -72,8 +72,10 @@ class Pilot:
         return ParameterTable(self.parameters, self.by, table)
 
 
-def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: str = "") -> Pilot:
-    """Check the section against the study's `space`.  Raises StudyError."""
+def read_pilot(
+    table: PilotTable, space: CaseSpace, declared: Declared, constants: Collection[str], better: str
+) -> Pilot:
+    """Check the section against the study's `space` and `constants`.  Raises StudyError."""
     place, by, parameters = declared.place("pilot"), table.by, table.parameters
     if CANDIDATE in declared.method.parameters:
         message = f"rename the parameter `{CANDIDATE}`, because the pilot has an axis of this name"
@@ -87,11 +89,8 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared, better: 
     if not parameters or len({*parameters}) != len(parameters):
         message = f"`parameter` must name different parameters, got {shorten(parameters)}"
         raise place.at("parameter").error(message)
-    given = {
-        "axes": (*space.names, *space.columns),
-        "when": space_without_formulas.dependent_parameters,
-        "constants": declared.given,
-    }
+    given = {"axes": (*space.names, *space.columns), "when": space_without_formulas.dependent_parameters}
+    given["constants"] = tuple(constants)
     for name in parameters:
         declared.check_name(name, place.at("parameter"))
         for section in (section for section, names in given.items() if name in names):

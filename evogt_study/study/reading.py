@@ -22,8 +22,8 @@ from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.parameters import get_defaults
 from evogt_study.schema.values import TYPE, Value, is_number, text_label
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT
-from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, When
-from evogt_study.study.designs import check_occurs, parse_table, read_designs, read_list
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, When, matches
+from evogt_study.study.designs import parse_table, read_designs, read_list
 from evogt_study.study.model import ExcludeTable, StudyModel, WhenTable
 from evogt_study.study.parameter_values import Declared, SourceLocation, is_formula, list_values, read_formulas
 from evogt_study.study.phases import Phase, read_pilot, read_precision
@@ -62,12 +62,7 @@ class Reader:
             raise StudyError(f"{error}" if f"({file}" in str(error) else f"{error} ({file})") from None
         if table.depends and not self.spec.codes:
             raise StudyError(f"`depends` must be left out with the method {table.method}, which reads no files")
-        lacking = (
-            name
-            for name, parameter in self.method.parameters.items()
-            if parameter.default is None and not parameter.optional and name not in self._given
-        )
-        self.declared = Declared(self.method, file, frozenset(table.constants), tuple(lacking))
+        self.declared = Declared(self.method, file)
 
     def _place(self, where: str) -> SourceLocation:
         return SourceLocation(self.file, where)
@@ -182,7 +177,7 @@ class Reader:
         variable = self.method.variables.get(table.pilot.minimise)
         stated = table.output.better if table.output else {}
         better = stated.get(table.pilot.minimise, variable.better if variable is not None else "")
-        pilot = read_pilot(table.pilot, space, self.declared, better)
+        pilot = read_pilot(table.pilot, space, self.declared, table.constants, better)
         return Phase(PILOT, pilot.space, pilot), main
 
     def _read_space(self, warn: bool) -> CaseSpace:
@@ -240,7 +235,14 @@ class Reader:
         for where, rule in rules:
             place = self._place(f"{where}.match")
             match = {name: self._read_match(varying, name, raw, place.at(name)) for name, raw in rule.match.items()}
-            check_occurs(match, axes, place)
+            for axis in axes:
+                names = [name for name in match if name in (axis.columns or ())]
+                columns = zip(*(axis.parameters[name] for name in names), strict=True)
+                points = (dict(zip(names, point, strict=True)) for point in columns)
+                # one parameter alone is looked at when its labels are read
+                if len(names) > 1 and not any(matches({name: match[name] for name in names}, each) for each in points):
+                    message = " and ".join(f"{name} = {', '.join(sorted(match[name]))}" for name in names)
+                    raise place.error(f"the rule matches no case: no {axis.name} has {message}")
             values = {}
             for name, raw in rule.set.items() if isinstance(rule, WhenTable) else ():
                 here = self._place(f"{where}.set.{name}")
