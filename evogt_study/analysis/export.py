@@ -69,7 +69,7 @@ def write_table(data: xr.Dataset, path: Path) -> int:
             else:
                 with temporary.open("w", newline="", encoding="utf-8") as file:
                     # the writer's text of a float reads back as the same float
-                    csv.writer(file, lineterminator="\n").writerows(map(_safe, row) for row in (table, *rows))
+                    csv.writer(file, lineterminator="\n").writerows(map(_safe, row) for row in ([*table], *rows))
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
                 message = f"`--output` must be a new file, got {path}, which exists"
                 raise InputError(f"{message}. Choose another output file.")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import AccuracyWarning
+from evogt_study.study.designs import RULES
 from evogt_study.study.plan import plan_study
-from evogt_study.study.sampled import RULES
 from evogt_study.study.study import Study
 
 METHOD = """
