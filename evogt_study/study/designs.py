@@ -178,7 +178,7 @@ def parse_table(lines: Sequence[str], name: str, place: SourceLocation) -> dict[
     return found
 
 
-# --- samples -----------------------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------------------------
 
 Array = npt.NDArray[np.float64]
 Quantiles = Callable[[Array], list[Any]]
@@ -394,7 +394,7 @@ def _number_parts(unit: Array, count: int) -> list[int]:
     return numbers
 
 
-# --- all designs of a study --------------------------------------------------------------------------------------------
+# --- all designs of a study ------------------------------------------------------------------------------------------
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 SECTIONS = ("zip", "sample", "table")
