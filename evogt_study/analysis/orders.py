@@ -15,14 +15,12 @@ from evogt_study.analysis.runs import (
     lay_out_units,
     list_headings,
     mark_runs,
-    number_planned_runs,
 )
 from evogt_study.analysis.statistics import (
     BOUND,
     check_array,
     check_dimensions,
     check_options,
-    kept_coordinates,
     reduce_blocks,
     summary,
 )
@@ -94,11 +92,9 @@ def observed_orders(
     if dims:
         data = summary(values, dims, statistics=(of,), units=units, missing=missing, planned=planned)
     else:
-        numbers, runs = values.astype(float).load(), number_planned_runs(values, planned)
-        wanted = xr.ones_like(numbers) if runs is None else xr.DataArray(runs >= 0).broadcast_like(numbers)
-        counts = {"n_ok": numbers.notnull(), "n_planned": wanted.transpose(*numbers.dims)}
-        data = xr.Dataset({of: numbers, **{name: each.astype(np.int64) for name, each in counts.items()}})
-        data = data.assign_coords(kept_coordinates(values, ()))
+        alone = values.expand_dims("none")
+        data = summary(alone, "none", statistics="mean", missing="drop", planned=planned).rename(mean=of)
+        data[of].attrs = values.attrs
     errors = data[of].transpose(..., along)
     names = {
         "order": f"observed order in {along}, positive where values fall with it",
