@@ -80,11 +80,11 @@ def write_table(data: xr.Dataset, path: Path) -> int:
 
 def _to_plain(column: pd.Series) -> list[Any]:
     """Return the values of a column; dates and durations as text in ISO 8601, and None for a missing value."""
-    values = column.to_numpy()
-    if values.dtype.kind in "Mm":
+    if column.dtype.kind in "Mm":
+        values = column.to_numpy()
         texts = [str(value) if values.dtype.kind == "M" else pd.Timedelta(value).isoformat() for value in values]
         return [None if missing else text for text, missing in zip(texts, np.isnat(values), strict=True)]
-    return [None if pd.isna(value) else value for value in values.tolist()]
+    return [None if pd.isna(value) else value for value in column.tolist()]
 
 
 def _safe(value: Any) -> Any:
