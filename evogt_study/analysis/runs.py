@@ -44,12 +44,7 @@ def run_numbers(planned: xr.DataArray) -> Numbers:
         keys = np.asarray(planned.variable[slab].values, dtype=object)
         hashes[slab] = pd.util.hash_array(keys.ravel(), categorize=False).reshape(keys.shape)
         there[slab] = keys.astype(bool)
-    # in most studies no two are equal.  A sort needs a third of the memory of a hash table
-    ordered = np.sort(hashes[there])
-    distinct = bool((ordered[1:] != ordered[:-1]).all())
-    numbers = (np.arange(planned.size) if distinct else pd.factorize(hashes.ravel())[0]).reshape(planned.shape)
-    numbers[~there] = -1
-    return numbers
+    return np.where(there, pd.factorize(hashes.ravel())[0].reshape(planned.shape), -1)
 
 
 def number_planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
@@ -204,12 +199,10 @@ def list_row_heads(
         got = (", ".join(names) or "none") + (f"; {', '.join(lacking)} is left out" if lacking else "")
         raise InputError(f"`rows` and `columns` must name each of {', '.join(dims)} once, got {got}")
     order += [dim for dim in dims if dim not in order]
-    columns = [(data[name].dims, data[name].values) for name in names]
-    points = [dict(zip(order, point, strict=True)) for point in np.ndindex(*(data.sizes[dim] for dim in order))]
-    return order, [
-        tuple(text_label(canonical(values[tuple(point[str(dim)] for dim in dims)])) for dims, values in columns)
-        for point in points
-    ]
+    sizes = {dim: data.sizes[dim] for dim in order}
+    columns = [data[name].variable.set_dims(sizes).values.ravel() for name in names]
+    heads = [tuple(text_label(canonical(value)) for value in row) for row in zip(*columns, strict=True)]
+    return order, heads or [()]
 
 
 # --- runs by status ---------------------------------------------------------------------------------------------------

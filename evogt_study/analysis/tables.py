@@ -12,7 +12,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
 
@@ -218,7 +218,10 @@ class Table:
         return "\n".join([*lines, render_table(header, body, form, len(self.names))])
 
 
-def make_table(statistics: xr.Dataset, columns: Sequence[str] = (), names: Sequence[str] | None = None) -> Table:
+def make_table(
+    statistics: xr.Dataset, columns: Sequence[str] = (), names: Sequence[str] | None = None,
+    ratio: xr.Dataset | None = None,
+) -> Table:  # fmt: skip
     """Return the table of a summary, with `columns` across, and `names` of dimensions and followers down.
 
     Rows without a planned run are left out.  If a mean is unknown, the medians come first.
@@ -253,6 +256,11 @@ def make_table(statistics: xr.Dataset, columns: Sequence[str] = (), names: Seque
         Column(heading, {name: each[kept, i] for name, each in values.items()}, n_ok[kept, i], n_planned[kept, i])
         for i, heading in enumerate(headings)
     ]
+    if ratio is not None:
+        data = ratio.transpose(*order, ...)
+        shown = {"": data["ratio_of_means"].values.ravel()[kept], " ": data["ratio_ci"].values.reshape(-1, 2)[kept]}
+        counts = (data[name].values.ravel()[kept] for name in COUNTS)
+        found.append(Column(ratio.attrs["name"], shown, *counts, is_ratio=True))
     return Table(tuple(names), tuple(labels[i] for i in kept), tuple(found), tuple(notes))
 
 
@@ -326,29 +334,18 @@ def summary_table(data: xr.Dataset, request: TableRequest) -> str:
     """Return the table of a request, in its format.  Raises InputError for unknown names."""
     check_options(format=(request.form, FORMATS))
     values, statistics = summarise_variables(data, request)
-    table = make_table(_join(statistics), request.columns, request.rows)
-    if not request.ratio:
-        if not request.columns:
-            return render_table(*table.flatten(request.numbers), request.form)
-        return table.render(request.form, request.numbers)
-    first, slash, second = request.ratio.partition("/")
-    if not slash or len(request.columns) != 1:
-        message = "`ratio` must be first/second, two values of one axis across (use e.g. --columns dictionary)"
-        raise InputError(f"{message}, got {request.ratio!r}")
-    dim, planned = request.columns[0], data["run_key"]
-    ratios = _join(
-        {name: ratio_of_means(each, dim, (first, second), request, planned) for name, each in values.items()}
-    )
-    dims = [str(dim) for dim in ratios["n_ok"].dims]
-    order, labels = list_row_heads(
-        ratios, [name for name in table.names if name in ratios.coords or name in dims], dims
-    )
-    places = [labels.index(head) for head in table.heads]
-    data = ratios.transpose(*order, ...)
-    numbers = {"": data["ratio_of_means"].values.ravel()[places], " ": data["ratio_ci"].values.reshape(-1, 2)[places]}
-    n_ok, n_planned = (data[name].values.ravel()[places] for name in COUNTS)
-    columns = (*table.columns, Column(request.ratio, numbers, n_ok, n_planned, is_ratio=True))
-    return replace(table, columns=columns).render(request.form, request.numbers)
+    ratio, pair = None, tuple(request.ratio.split("/", 1))
+    if request.ratio:
+        if len(pair) < 2 or len(request.columns) != 1:
+            message = "`ratio` must be first/second, two values of one axis across (use e.g. --columns dictionary)"
+            raise InputError(f"{message}, got {request.ratio!r}")
+        dim, planned = request.columns[0], data["run_key"]
+        found = {name: ratio_of_means(each, dim, pair, request, planned) for name, each in values.items()}
+        ratio = _join(found).assign_attrs(name=request.ratio)
+    table = make_table(_join(statistics), request.columns, request.rows, ratio)
+    if not request.columns:
+        return render_table(*table.flatten(request.numbers), request.form)
+    return table.render(request.form, request.numbers)
 
 
 def summarise_variables(
@@ -392,7 +389,12 @@ def _join(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
         raise InputError(f"`variable` must name variables with the same dimensions left, got {listing}")
     along = xr.Variable("variable", list(statistics))
     return xr.concat(
-        list(statistics.values()), dim=along, coords="minimal", compat="override", join="exact", combine_attrs="drop"
+        list(statistics.values()),
+        dim=along,
+        coords="minimal",
+        compat="override",
+        join="exact",
+        combine_attrs="drop",
     ).assign_coords({"variable": along})
 
 
@@ -417,7 +419,7 @@ def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
 
 
 def ratio_of_means(
-    values: xr.DataArray, dim: str, pair: tuple[str, str], request: TableRequest, planned: xr.DataArray | None
+    values: xr.DataArray, dim: str, pair: Sequence[str], request: TableRequest, planned: xr.DataArray | None
 ) -> xr.Dataset:
     """Return the ratio of the means of two values over common units, with its bootstrap-t interval."""
     over = check_paired_dimensions(values, dim, request.over)
