@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -36,8 +35,6 @@ MAX_CHECKED = 5_000
 
 A bad combination in another case is a failed run.
 """
-MAX_DISPLAYED = 6
-"""Largest number of values of an axis that are displayed.  More do not fit on a line of a notebook."""
 MAX_CHANGES = 4
 """Largest number of changes that a message names.  More do not fit on a line of a terminal."""
 
@@ -221,29 +218,12 @@ class Study:
         return self.space.count
 
     def __repr__(self) -> str:
-        constants = ", ".join(f"{name} = {_display(value)}" for name, value in self._constants.items())
-        return f"study {self.name}: {self._cases}" + (f"\n  {constants}" if constants else "")
-
-    def _repr_html_(self) -> str:
-        rows = []
-        for axis, values in self.axes.items():
-            shown = values if len(values) <= MAX_DISPLAYED else [*values[: MAX_DISPLAYED - 1], "...", values[-1]]
-            rows.append((axis, str(len(values)), ", ".join(map(_display, shown))))
-        rows += [(constant, "", _display(value)) for constant, value in self._constants.items()]
-        cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        head = "<tr><th>parameter</th><th>values</th><th></th></tr>"
-        title = f"<b>{escape(self.name)}</b>{': ' + escape(self.title) if self.title else ''}"
-        return f"<div>{title} &middot; {escape(self._cases)}<table>{head}{cells}</table></div>"
-
-    @property
-    def _cases(self) -> str:
         points = "" if len(self) == self.space.size else f" of {self.space.size:,} points"
         axes = " x ".join(f"{len(axis.values):,} {axis.name}" for axis in self.space.axes)
-        return f"{len(self):,} cases{points} = {axes}"
-
-    @property
-    def _constants(self) -> dict[str, Any]:
-        return {name: labels([value])[0] for name, value in self.space.constants.items()}
+        values = {name: labels([value])[0] for name, value in self.space.constants.items()}
+        forms = {name: ".6g" if isinstance(value, float) else "" for name, value in values.items()}
+        constants = ", ".join(f"{name} = {value:{forms[name]}}" for name, value in values.items())
+        return f"study {self.name}: {len(self):,} cases{points} = {axes}" + (f"\n  {constants}" if constants else "")
 
     @staticmethod
     def from_file(path: str | Path, *, named: Named | None = None) -> Study:
@@ -388,10 +368,6 @@ def _section_of(study: Study, name: str, values: Values) -> str:
     sections |= {PILOT: () if pilot is None else pilot.parameters, "output": ("times",)}
     found = (section for section, names in sections.items() if name in names)
     return f"{space.columns.get(name) or next(found, 'constants')}.{name}"
-
-
-def _display(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def describe_changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:

@@ -77,10 +77,6 @@ def test_replace_names_only_what_changes():
 def test_a_study_shows_itself():
     study = evs.Study(lambda rho, seed, beta=8 / 3: rho, axes={"rho": [20, 28], "seed": range(10)}, name="lorenz")
     assert repr(study) == "study lorenz: 20 cases = 2 rho x 10 seed\n  beta = 2.66667"
-    assert "<td>0, 1, 2, 3, 4, ..., 9</td>" in study._repr_html_()
-    risky = evs.Study(lambda a: a, axes={"a": ["<script>"]}, name="r", title="<b>")
-    assert "<script>" not in risky._repr_html_()
-    assert "<b>:" not in risky._repr_html_()
 
 
 @pytest.mark.parametrize("text", ["\U0001f600", "a\x7fb\x00", 'C:\\"x"', "\u2028\x85\ufeff", "\ue000\n"])
