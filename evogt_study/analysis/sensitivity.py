@@ -126,12 +126,6 @@ def sensitivity(
     runs = number_planned_runs(values, planned)
     marks = None if runs is None else runs >= 0
     found = statistics.reduce_blocks(values, pooled, on_samples, outputs, runs=marks, sizes=sizes)
-    if (
-        name == CHAOS
-        and len(sample.names) > 3
-        and any(each.rule == "sobol" for each in design.samples if each.dim in sample.dims)
-    ):
-        notes.append("Sobol points can show an interaction of four parameters as one of fewer")
     notes += [] if not sample.seeds or name == SHAPLEY else list(design.stream_assumptions)
     notes += [*estimator.notes, *design.assumptions]
 
