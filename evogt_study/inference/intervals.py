@@ -56,10 +56,7 @@ class Interval:
 
     Notes
     -----
-    - bootstrap-t: quantiles of the studentised resamples.  The interval is nowhere narrower than Student's, except for
-      a lower end below zero if all values are positive: then the lower end is the least value, or zero if there are
-      fewer than 6 units (at 95 %).
-    - student: Student's interval.
+    - bootstrap-t (Efron 1981): nowhere narrower than Student's interval; of positive values it has no negative end.
     - order: from order statistics; exact for independent values.
     - percentile: the (1 -+ confidence) / 2 quantiles of the resampled statistics.
     - bonett: of the logarithm of std, with its kurtosis (Bonett, Comput. Stat. Data Anal. 50, 2006).

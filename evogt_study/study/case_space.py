@@ -7,6 +7,7 @@ values to several parameters.  Constants, rules, tables and formulas then set th
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -232,7 +233,7 @@ class CaseSpace:
             yield {axis.name: axis.values[int(i)] for axis, i in zip(some.axes, positions, strict=True)}
 
     def _select_few(self, axis: Axis, full: Collection[str]) -> tuple[Value, ...]:
-        """Return the first value of `axis` for each combination of labels that rules mention or that are of `full`."""
+        """Return the first value of `axis` for each combination of labels that rules mention or `full` axes have."""
         if axis.name in full:
             return axis.values
         along = {axis.name: axis.values, **axis.parameters}
@@ -283,15 +284,11 @@ def join_names(values: Sequence[str], limit: int = 12) -> str:
 def read_point(text: str) -> dict[str, str]:
     """Return names and values of "seed=3,hidden=240,120"; a value may have commas of its own.  Raises InputError."""
     at: dict[str, str] = {}
-    name = ""
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        before, sign, value = (word.strip() for word in part.partition("="))
-        if sign and before in at:
-            raise InputError(f"`--at` must name each axis once, got {before} twice")
-        if sign:
-            name, at[before] = before, value
-        elif name:
-            at[name] += f",{part}"
-        else:
+    for part in re.split(r",(?=[^,=]*=)", text) if text.strip() else ():
+        name, sign, value = (word.strip() for word in part.partition("="))
+        if not sign:
             raise InputError(f"`--at` must read axis=value,axis=value, got {text!r}. Use e.g. --at seed=3")
+        if name in at:
+            raise InputError(f"`--at` must name each axis once, got {name} twice")
+        at[name] = ",".join(filter(None, (word.strip() for word in value.split(","))))
     return at
