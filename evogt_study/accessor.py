@@ -22,7 +22,7 @@ from evogt_study.analysis.design import Design
 from evogt_study.analysis.export import run_table
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.performance import performance, share
-from evogt_study.analysis.runs import KEYS, keys_of_finished_runs
+from evogt_study.analysis.runs import KEYS, find_finished_keys
 from evogt_study.analysis.sensitivity import check_known, sensitivity, variance_shares
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables import find_variables
@@ -131,12 +131,12 @@ class Result:
         self, dim: str, variable: str | None = None, over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
         """Compare the values of an axis over the finished runs, as `evs.compare` does."""
-        return compare(self._select(variable), dim, over, **{"planned": keys_of_finished_runs(self._data), **options})
+        return compare(self._select(variable), dim, over, **{"planned": find_finished_keys(self._data), **options})
 
     @_document_like(performance, 'list(ds.evogt.performance("error", 0.0))[:2]', "['bias', 'bias_mcse']")
     def performance(self, estimate: str, truth: str | float, over: str = "seed", **options: Any) -> xr.Dataset:
         """Compute the performance measures of an estimator, as `evs.performance` does."""
-        given = {"truth": truth, "planned": keys_of_finished_runs(self._data), **options}
+        given = {"truth": truth, "planned": find_finished_keys(self._data), **options}
         named: dict[str, Any] = {
             name: self._data[each] if isinstance(each, str) else each for name, each in given.items()
         }
@@ -145,7 +145,7 @@ class Result:
     @_document_like(share, 'ds.evogt.share("error < 1e-3").n_ok.values[-1].tolist()', "[10, 10]")
     def share(self, condition: str, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
         """Return the share of runs for which a condition holds, with Wilson's interval."""
-        return share(self._data, condition, over, **{"planned": keys_of_finished_runs(self._data), **options})
+        return share(self._data, condition, over, **{"planned": find_finished_keys(self._data), **options})
 
     @_document_like(observed_orders, 'ds.evogt.orders("tau", "error").slope.dims', "('dictionary',)")
     def orders(

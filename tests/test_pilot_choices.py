@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import compute_table
 
-from evogt_study.analysis.tables import choice_of_pilot
+from evogt_study.analysis.tables import find_pilot_choice
 from evogt_study.results.dataset import dataset
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
@@ -29,7 +29,7 @@ def distances(pilots, minimise):
     found = []
     for pilot in pilots:
         error = pilot["error"].mean("seed", skipna=False)
-        chosen = error.where(choice_of_pilot(pilot.assign_attrs(study=section))).max("candidate")
+        chosen = error.where(find_pilot_choice(pilot.assign_attrs(study=section))).max("candidate")
         found.append((chosen / error.min("candidate")).values.ravel())
     return np.concatenate(found)
 

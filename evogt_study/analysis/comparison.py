@@ -22,7 +22,7 @@ from evogt_study.analysis.statistics import (
     check_dimension_names,
     check_dimensions,
     check_options,
-    kept_coordinates,
+    keep_coordinates,
 )
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import comparisons as tests
@@ -166,14 +166,14 @@ def compare(
     design, laid_out = Design.of(values, planned=planned), lay_out_units(values, over_dims, units, planned)
     runs = mark_runs(values, laid_out.dims, planned, paired=dim)
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
-    setups, names = _split(values, (*rest, dim), laid_out, runs), labels_as_typed(values, dim)
+    setups, names = _split_setups(values, (*rest, dim), laid_out, runs), labels_as_typed(values, dim)
     question = _read_question(values, estimand, better, scale, laid_out, options)
     found = [_compare_setup(each, names, question) for each in setups]
     p = np.array([each["p_value"] for each in found])
     several = int((~np.isnan(p)).sum())
     more = [f'p-values are not adjusted for the {several} setups (family="all")'] if several > 1 else []
     if family == "all":
-        levels, p = tests.holm_levels(p, question.alpha), tests.holm(p)
+        levels, p = tests.find_holm_levels(p, question.alpha), tests.holm(p)
         more = [f"tests are adjusted for {several} setups together (Holm)"]
         found = [
             _compare_setup(each, names, replace(question, alpha=float(level)))
@@ -188,7 +188,7 @@ def compare(
         column = np.array([each[name] for each in found], dtype=object if isinstance(found[0][name], str) else None)
         data[name] = ((*rest, *own), column.reshape((*shape, *column.shape[1:])), {"long_name": long_name})
     data["effect"][2]["units"] = "1" if question.scale != DIFFERENCE else str(values.attrs.get("units", "1"))
-    made = xr.Dataset(data).assign_coords(kept_coordinates(values, over_dims) | {BOUND: ["lower", "upper"]})
+    made = xr.Dataset(data).assign_coords(keep_coordinates(values, over_dims) | {BOUND: ["lower", "upper"]})
     direction = f"{NEAREST} {question.target:g}" if question.direction == NEAREST else question.direction
     return made.assign_attrs(
         dim=dim, over=" ".join(over_dims), of=str(values.name), estimand=question.estimand, better=direction,
@@ -196,7 +196,9 @@ def compare(
     )  # fmt: skip
 
 
-def _split(values: xr.DataArray, kept: Sequence[str], laid_out: Layout, runs: xr.DataArray | None) -> list[Setup]:
+def _split_setups(
+    values: xr.DataArray, kept: Sequence[str], laid_out: Layout, runs: xr.DataArray | None
+) -> list[Setup]:
     """Return the setups of values, along the last of the dimensions `kept`, each run of an axis value once."""
     runs = xr.ones_like(values, dtype=bool) if runs is None else runs.broadcast_like(values.reset_coords(drop=True))
     shape = (-1, values.sizes[kept[-1]], laid_out.count * laid_out.within)
@@ -257,17 +259,17 @@ def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> di
         planned = planned & ~np.asarray(failed[part].any(axis=(0, 2)))[:, None]
         failed = failed & planned
     sizes = np.abs(values - question.target) if question.direction == NEAREST else values
-    margins = tests.unit_margins(np.where(np.isnan(sizes), np.inf, question.sign * sizes), planned)
+    margins = tests.compute_unit_margins(np.where(np.isnan(sizes), np.inf, question.sign * sizes), planned)
     numbers, pairs = _test_pairs(sizes, planned, failed, margins, names, question)
     lead, rivals = tests.find_leader(pairs, question.alpha, np.array(part), numbers)
     if question.is_nearest_share:
-        margins = tests.unit_margins(values, planned & ~failed)
+        margins = tests.compute_unit_margins(values, planned & ~failed)
         lead, rivals, p = _find_nearest_share(values, part, question.target)
         pairs.p[lead, rivals] = p
     _add_effects(found, numbers, margins, pairs, lead, rivals, question)
     rival, wins, losses_of = rivals[0], pairs.wins[lead], pairs.losses[lead]
     withheld = pairs.reason.get((lead, rival), "")
-    ends = [tests.win_interval(int(wins[j]), int(wins[j] + losses_of[j]), question.alpha) for j in rivals]
+    ends = [tests.compute_win_interval(int(wins[j]), int(wins[j] + losses_of[j]), question.alpha) for j in rivals]
     found |= {
         "leader": names[lead], "rival": names[rival], "n_common": int(pairs.n[lead, rival]), "withheld": withheld,
         "p_value": found["p_over_leader"][rival], "wins": int(wins[rival]), "losses": int(losses_of[rival]),
@@ -294,16 +296,19 @@ def _add_effects(
     scale, of, alpha = question.scale, question.estimand, question.alpha
     tested = [j for j in rivals if (lead, j) not in pairs.reason]
     pairs_of_means = [(i, k) for j in tested for i, k in ((lead, j), (j, lead))] if (of, scale) == (MEAN, RATIO) else []
-    if any(tests.effect_of_means(units[i], units[k], of, scale, alpha) is None for i, k in pairs_of_means):
+    if any(tests.estimate_effect_of_means(units[i], units[k], of, scale, alpha) is None for i, k in pairs_of_means):
         scale = found["scale"] = DIFFERENCE
         found["note"] += ["a mean is not clearly positive, so effects are differences"]
     worst = -np.inf if question.sign < 0 else np.inf
     for j in rivals if of == WIN else tested:
         found["p_over_leader"][j] = pairs.p[lead, j]
         if of == WIN:
-            effect = tests.effect_of_wins(units[j], units[lead], margins[j, lead], scale, alpha, worst)
+            effect = tests.estimate_effect_of_wins(units[j], units[lead], margins[j, lead], scale, alpha, worst)
         else:
-            effect = tests.effect_of_means(units[j], units[lead], of, scale, alpha) or (np.nan, (np.nan, np.nan))
+            effect = tests.estimate_effect_of_means(units[j], units[lead], of, scale, alpha) or (
+                np.nan,
+                (np.nan, np.nan),
+            )
         found["over_leader"][j], found["over_leader_ci"][j] = effect
     found["over_leader"][lead] = 1.0 if scale == RATIO else 0.0
     effect, ends = found["over_leader"][rivals[0]], found["over_leader_ci"][rivals[0]][::-1]
@@ -336,7 +341,7 @@ def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tu
         both = both[:, ~np.isnan(both).any(axis=(0, 2))]
         apart = both[0].mean(axis=-1) - both[1].mean(axis=-1)
         up, down = int((apart > 0).sum()), int((apart < 0).sum())
-        p = float(tests.sign_p(up, down)) if both.size and (up > down) == (both.mean() < target) else 1.0
+        p = float(tests.compute_sign_p(up, down)) if both.size and (up > down) == (both.mean() < target) else 1.0
         low, high = 0.0, 1.0  # the level at which the interval begins to hold the target
         for _ in range(30 if both.size else 0):
             middle = max((low + high) / 2.0, 1e-9)

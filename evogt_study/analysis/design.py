@@ -108,10 +108,10 @@ class Design:
         unknown = keys is None and not bool(ok.all())
         assumed = ("missing values count as failed runs, because no run keys show excluded cases",) * unknown
         samples = []
-        for dim in (dim for dim in sample_dimensions(values) if dim in dims):
+        for dim in (dim for dim in find_sample_dimensions(values) if dim in dims):
             stated = design_of(values, dim)
             rule = str(stated.get("rule", stated.get("kind", "unstated")))
-            samples.append(Sample(dim, tuple(_parameters_along(values, dim)), rule))
+            samples.append(Sample(dim, tuple(_find_parameters(values, dim)), rule))
         axes = tuple(dim for dim in dims if dim not in (DRAWN, *(sample.dim for sample in samples)))
         streams, of_streams = _find_streams(values, axes, samples, common)
         runs = runs.transpose(*dims).reset_coords(drop=True)
@@ -188,22 +188,22 @@ def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]
     return {}
 
 
-def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
+def find_sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
     """Return dimensions along which several parameters vary, those with a stated design first."""
     names = [str(dim) for dim in data.dims if dim != DRAWN]
     # a single one may follow an axis by a rule, as gamma follows the dictionary
-    along = [name for name in names if design_of(data, name) or len(_parameters_along(data, name)) > 1]
+    along = [name for name in names if design_of(data, name) or len(_find_parameters(data, name)) > 1]
     return sorted(along, key=lambda dim: not design_of(data, dim))
 
 
-def sampled_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
+def find_drawn_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
     """Return dimensions whose points were drawn, as their design says."""
     return tuple(str(dim) for dim in data.dims if design_of(data, str(dim)).get("kind") == "sample")
 
 
-def along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
+def is_along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
     """Test for a parameter along points that were drawn."""
-    return name in data.coords and data[name].dims in [(dim,) for dim in sampled_dimensions(data)]
+    return name in data.coords and data[name].dims in [(dim,) for dim in find_drawn_dimensions(data)]
 
 
 def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str] | None = None) -> SamplePoints:
@@ -211,7 +211,7 @@ def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[
     dims = [dim for dim in over if dim != DRAWN]
     if not dims:
         raise InputError(f"`over` must name a dimension of a sample, got {', '.join(over) or 'no name'}")
-    along = {name: dim for dim in dims for name in _parameters_along(values, dim)}
+    along = {name: dim for dim in dims for name in _find_parameters(values, dim)}
     unknown = [name for name in parameters or () if name not in along]
     if unknown:
         raise InputError(f"`parameters` must be of {', '.join(along)}, got {', '.join(unknown)}")
@@ -233,7 +233,7 @@ def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[
     )
 
 
-def _parameters_along(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
+def _find_parameters(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the parameters of the design of a dimension, else its coordinates, else the dimension."""
     stated = design_of(values, dim).get("parameters")
     own = [str(name) for name, coord in values.coords.items() if coord.dims == (dim,) and name not in (dim, KEYS)]

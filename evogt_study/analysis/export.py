@@ -69,7 +69,9 @@ def write_table(data: xr.Dataset, path: Path) -> int:
             else:
                 with temporary.open("w", newline="", encoding="utf-8") as file:
                     # the writer's text of a float reads back as the same float
-                    csv.writer(file, lineterminator="\n").writerows(map(_safe, row) for row in ([*table], *rows))
+                    csv.writer(file, lineterminator="\n").writerows(
+                        map(_escape_formula, row) for row in ([*table], *rows)
+                    )
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
                 message = f"`--output` must be a new file, got {path}, which exists"
                 raise InputError(f"{message}. Choose another output file.")
@@ -87,7 +89,7 @@ def _to_plain(column: pd.Series) -> list[Any]:
     return [None if pd.isna(value) else value for value in column.tolist()]
 
 
-def _safe(value: Any) -> Any:
+def _escape_formula(value: Any) -> Any:
     """Return the value, with an apostrophe before text that begins like a formula and is no number."""
     if not isinstance(value, str):
         return value

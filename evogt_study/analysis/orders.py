@@ -88,7 +88,7 @@ def observed_orders(
     check_array(values)
     values = _along_parameter(values, along)
     planned = planned if planned is None else _along_parameter(planned, along)
-    steps, dims, kernel = _steps(values, along), each_once(over), kernel_of(of)[0]
+    steps, dims, kernel = _read_steps(values, along), each_once(over), kernel_of(of)[0]
     if dims:
         data = summary(values, dims, statistics=(of,), units=units, missing=missing, planned=planned)
     else:
@@ -145,7 +145,7 @@ def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
     return values.swap_dims({next(iter(values.coords[along].dims)): along})
 
 
-def _steps(values: xr.DataArray, along: str) -> Array:
+def _read_steps(values: xr.DataArray, along: str) -> Array:
     numeric = [str(name) for name, coord in values.coords.items() if coord.ndim == 1 and coord.dtype.kind in "iuf"]
     if along not in numeric or along not in values.dims:
         raise InputError(f"`along` must be a numeric axis ({', '.join(numeric) or 'there is none'}), got {along!r}")
@@ -184,10 +184,10 @@ def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
         values, along or numeric[0], over, of=of, interval=request.interval, units=request.units,
         missing=request.missing, planned=data["run_key"],
     )  # fmt: skip
-    return orders_table(found, along or numeric[0], of, request.form, request.numbers)
+    return format_orders(found, along or numeric[0], of, request.form, request.numbers)
 
 
-def orders_table(
+def format_orders(
     found: xr.Dataset, along: str, of: str, form: str = "text", numbers: NumberFormat = NumberFormat(3)
 ) -> str:
     """Return the table of `observed_orders`.  Its last row has the least-squares slopes."""

@@ -23,7 +23,7 @@ from evogt_study.analysis.statistics import (
     check_dimension_names,
     check_dimensions,
     check_options,
-    kept_coordinates,
+    keep_coordinates,
 )
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference.intervals import share_interval
@@ -124,7 +124,7 @@ def performance(
         for name, hit in hits.items():
             hit_share = hit.where(ok).mean(dim)
             found[name] = hit_share, (hit_share * (1.0 - hit_share) / n) ** 0.5
-            intervals[f"{name}_ci"] = _share_ci(hit.where(ok), [dim], confidence)
+            intervals[f"{name}_ci"] = _compute_share_ci(hit.where(ok), [dim], confidence)
     made = xr.Dataset(intervals)
     for name, (value, error) in found.items():
         made[name] = value.assign_attrs(long_name=_MEASURES[name])
@@ -133,7 +133,7 @@ def performance(
     return made.assign_attrs(of=str(estimate.name), over=dim)
 
 
-def _share_ci(hits: xr.DataArray, dims: list[str], confidence: float) -> xr.DataArray:
+def _compute_share_ci(hits: xr.DataArray, dims: list[str], confidence: float) -> xr.DataArray:
     """Return Wilson's interval of a share over `dims`.  The first dimension has the units."""
     found: xr.DataArray = xr.apply_ufunc(
         lambda each: share_interval(each.reshape(*each.shape[: 1 - len(dims) or None], -1), confidence),
@@ -198,7 +198,7 @@ def share(
     wanted = xr.ones_like(hit) if runs is None else xr.ones_like(hit) & runs
     ok = reduce(operator.and_, (data[name].notnull() for name in names), wanted)
     hits, n_ok, count = hit.where(ok), ok.sum(dims), wanted.sum(dims)
-    found = {"share": hits.mean(dims), "share_ci": _share_ci(hits, list(dims), confidence)}
+    found = {"share": hits.mean(dims), "share_ci": _compute_share_ci(hits, list(dims), confidence)}
     found |= {"n_ok": n_ok, "n_planned": count, "failed": count - n_ok}
     return xr.Dataset(found, attrs={"condition": condition, "over": " ".join(dims)})
 
@@ -281,4 +281,4 @@ def over_problems(
         "profile": (("factor", dim), whole[2:]), "profile_ci": (("factor", dim, BOUND), ends[2:].clip(0.0, 1.0)),
         "note": f"{lost} of {v.size} runs have no value; they have the last rank" if lost else "",
     }, {"factor": factor, BOUND: ["lower", "upper"]})  # fmt: skip
-    return made.assign_coords(kept_coordinates(values, [problem, over])).assign_attrs(better=direction, units=units)
+    return made.assign_coords(keep_coordinates(values, [problem, over])).assign_attrs(better=direction, units=units)

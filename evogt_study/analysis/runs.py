@@ -32,7 +32,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 DRAWN = "seed"  # the dimension whose points are sampling units by default, if it is pooled
 
 
-def run_numbers(planned: xr.DataArray) -> Numbers:
+def number_runs(planned: xr.DataArray) -> Numbers:
     """Return the number of the run in each cell, -1 where none is planned; equal numbers where run keys are equal.
 
     planned: run keys, or booleans.  Of the hash of a key 64 bits are kept: two of a million runs collide with 3e-8.
@@ -48,12 +48,12 @@ def run_numbers(planned: xr.DataArray) -> Numbers:
 
 
 def number_planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
-    """Return `run_numbers` of `planned`, or of the run keys that the values carry, or None without either."""
+    """Return `number_runs` of `planned`, or of the run keys that the values carry, or None without either."""
     keys = values.coords.get(KEYS) if planned is None else planned
-    return None if keys is None else xr.DataArray(run_numbers(keys), dims=keys.dims)
+    return None if keys is None else xr.DataArray(number_runs(keys), dims=keys.dims)
 
 
-def keys_of_finished_runs(data: xr.Dataset) -> xr.DataArray | None:
+def find_finished_keys(data: xr.Dataset) -> xr.DataArray | None:
     """Run keys of the planned runs that are finished, "" elsewhere, or None for a Dataset without run keys."""
     keys = data.get(KEYS)
     if keys is None or "run_status" not in data:
@@ -213,7 +213,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 def count_status(data: xr.Dataset) -> Completeness:
     """Count the planned runs of one phase of a result.  One slab of the messages is in memory at a time."""
-    runs, status, dims = run_numbers(data[KEYS]), status_codes(data["run_status"]), list(map(str, data[KEYS].dims))
+    runs, status, dims = number_runs(data[KEYS]), status_codes(data["run_status"]), list(map(str, data[KEYS].dims))
     once = mark_first(runs.ravel()).reshape(runs.shape)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
     patterns, first = Counter[str](), dict[str, tuple[list[int], str]]()

@@ -12,9 +12,9 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis import statistics
-from evogt_study.analysis.design import GIVEN, Design, SamplePoints, design_of, find_points, sample_dimensions
+from evogt_study.analysis.design import GIVEN, Design, SamplePoints, design_of, find_points, find_sample_dimensions
 from evogt_study.analysis.runs import DRAWN, number_planned_runs
-from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, kept_coordinates
+from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, keep_coordinates
 from evogt_study.analysis.tables import (
     NumberFormat,
     TableRequest,
@@ -26,7 +26,7 @@ from evogt_study.errors import InputError
 from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools, divide, logarithms, without_infinite
-from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, moments_of_fit, shapley_effects
+from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, compute_fit_moments, compute_shapley_effects
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, direction_and_estimand, status_codes
 
 PARAMETER, OTHER, SOURCE, AXIS = "parameter", "other", "source", "axis"
@@ -96,8 +96,8 @@ def sensitivity(
     array([1., 0.])
     """
     statistics.check_array(values)
-    values = _as_numbers(values, log)
-    default = sample_dimensions(values)[:1]
+    values = _to_numbers(values, log)
+    default = find_sample_dimensions(values)[:1]
     if over is None and not default:
         dims = ", ".join(map(str, values.dims)) or "none"
         raise InputError(f"`over` must be given where no dimension is of a sample ({dims}). Use e.g. over={dims!r}")
@@ -141,7 +141,7 @@ def sensitivity(
         own = units if key.startswith(("mu", "sigma")) else "1"
         found[key].attrs = {"long_name": f"{text} of {of}", "units": own}
     labels = {dim: list(sample.names) for dim in (PARAMETER, OTHER) if dim in found.dims} | {BOUND: ["lower", "upper"]}
-    kept = {key: coord for key, coord in kept_coordinates(values, pooled).items() if key not in labels}
+    kept = {key: coord for key, coord in keep_coordinates(values, pooled).items() if key not in labels}
     return found.assign_coords(kept | labels).assign_attrs(method=name, over=", ".join(pooled))
 
 
@@ -151,7 +151,7 @@ def choose_method(method: str, sample: SamplePoints) -> str:
     fitting = [CHAOS, SHAPLEY]
     if estimates.is_morris(sample.points):
         fitting.insert(0, MORRIS)
-    if estimates.saltelli_block(sample.points):
+    if estimates.find_saltelli_block(sample.points):
         fitting.insert(0, SALTELLI)
     if method and method not in fitting:
         message = f"one of {', '.join(fitting)} for the points along {', '.join(sample.dims)}"
@@ -175,9 +175,9 @@ def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Desig
             continue
         _, first = np.unique(places[number][kept], return_index=True)
         points, own_names = sample.points[kept][first][:, own], [sample.names[i] for i in own]
-        reason = reason or estimates.dependence(points, own_names)
+        reason = reason or estimates.describe_dependence(points, own_names)
         if not reason and method != SHAPLEY:
-            least = estimates.detectable_correlation(*points.shape)
+            least = estimates.find_detectable_correlation(*points.shape)
             text = f"independence of {', '.join(own_names)} is tested"
             notes.append(f"{text}, correlations below {least:.2f} may pass")
     if reason and method not in (SHAPLEY, MORRIS):
@@ -193,7 +193,7 @@ class _Estimator:
         self.notes: list[str] = []
         self.bases: tuple[bytes, Bases] | None = None
         d = len(sample.names)
-        block = estimates.saltelli_block(sample.points) if method == SALTELLI else 0
+        block = estimates.find_saltelli_block(sample.points) if method == SALTELLI else 0
         self.members = {SALTELLI: block, MORRIS: d + 1}.get(method, 1)
         self.pairs = list(combinations(range(d), 2)) if block == 2 * d + 2 else []
         names = {
@@ -229,22 +229,22 @@ class _Estimator:
             return empty
         if self.method == SHAPLEY:
             means = np.nanmean(y[known], axis=1)
-            effects, alone = shapley_effects(self.sample.points[known], means, self.how.confidence)
+            effects, alone = compute_shapley_effects(self.sample.points[known], means, self.how.confidence)
             return empty | _to_columns("shapley", effects) | _to_columns("first_order", alone)
         whole, kept = np.full((len(y), int(seeds.sum())), np.nan), y[known][:, seeds]
         whole[known] = estimates.fill_gaps(kept, common=not self.fresh, least=1)
         unseen = 0.0
         if self.method == SALTELLI:
-            moments = estimates.moments_of_blocks(whole.reshape(-1, self.members, whole.shape[1]), d)
+            moments = estimates.compute_block_moments(whole.reshape(-1, self.members, whole.shape[1]), d)
         else:
             mask, runs = known.tobytes(), 1.0 / float((1.0 / np.isfinite(kept).sum(axis=1)).mean())
             if self.bases is None or self.bases[0] != mask:
                 # one, since a run mostly fails at all times or none
                 self.bases = mask, Bases(self.sample.points[known])
-            moments, unseen = moments_of_fit(self.bases[1], d, whole[known], runs, fresh=self.fresh)
+            moments, unseen = compute_fit_moments(self.bases[1], d, whole[known], runs, fresh=self.fresh)
         if moments is None:
             return empty
-        if self.fresh and whole.shape[1] > 1 and (p := estimates.common_effect_p(whole[known])) < 1e-3:
+        if self.fresh and whole.shape[1] > 1 and (p := estimates.compute_common_effect_p(whole[known])) < 1e-3:
             message = f"seeds have an effect in common (p = {max(p, 1e-16):.1g}), although streams are independent"
             self.notes += [message] if message not in self.notes else []
         parts = moments.shares(fresh=self.fresh, of_run=self.of_run, confidence=self.how.confidence)
@@ -274,14 +274,14 @@ def check_known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
     if points < MIN_POINTS and not any(design_of(values, dim) for dim in dims):
         message = f"`over` must name a sample of at least {MIN_POINTS} points, {', '.join(dims)} has {points}"
         raise InputError(f"{message}; axes of a few values have no sampled parameters")
-    numbers = _as_numbers(values, log=False)
+    numbers = _to_numbers(values, log=False)
     low, high = float(numbers.min()), float(numbers.max())
     if low == high and np.isfinite(low):
         raise InputError(f"`{numbers.name}` must vary to depend on parameters, all its values are {low:g}")
     return found
 
 
-def _as_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
+def _to_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
     """Return the values or their logarithms.  The status becomes 1 if a run is not ok, and NaN if it was not run."""
     if values.name == STATUS:
         codes = values.copy(data=status_codes(values))
@@ -294,7 +294,7 @@ def _as_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
     return logs.assign_attrs(named)
 
 
-def shares_table(
+def format_shares(
     data: xr.Dataset, variable: str, request: TableRequest, over: tuple[str, ...] | None, log: bool = False
 ) -> str:
     """Return the table of the sensitivity of a variable over a sample (None: the one there is)."""
@@ -304,10 +304,10 @@ def shares_table(
         values, over, log=log, interval=request.interval, missing=request.missing,
         planned=data["run_key"],
     )  # fmt: skip
-    return sensitivity_table(check_known(found, values), request.form, replace(request.numbers, notation="plain"))
+    return format_sensitivity(check_known(found, values), request.form, replace(request.numbers, notation="plain"))
 
 
-def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
+def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
     """Return tables of `sensitivity`: the largest parameters first, the seed last, then pairs and notes."""
     by = next(found[name] for name in ("total", "shapley", "mu_star") if name in found)
     largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
@@ -426,7 +426,7 @@ def variance_shares(
             continue
         if np.isnan(table).all(axis=-1).any():
             raise InputError("`values` must have a value at each point of the grid. Select a full part with `sel`.")
-        own, seeds = estimates.grid_components(table, fresh=fresh, confidence=confidence)
+        own, seeds = estimates.compute_grid_components(table, fresh=fresh, confidence=confidence)
         every = [(named[u], u, part) for u, part in own.items()]
         every += [(name, (), part) for name, part in seeds.items() if of_run]
         component[place] = [estimates.add_parts(part for name, _, part in every if name == each) for each in sources]
@@ -444,5 +444,5 @@ def variance_shares(
         "n_ok": int((design.ok & design.planned).sum()), "n_planned": int(design.planned.sum()),
         NOTE: design.note(*more, streams=several),
     }, {SOURCE: sources, AXIS: list(dims), BOUND: ["lower", "upper"]})  # fmt: skip
-    kept = {name: coord for name, coord in kept_coordinates(values, [*dims, over]).items() if name not in made.coords}
+    kept = {name: coord for name, coord in keep_coordinates(values, [*dims, over]).items() if name not in made.coords}
     return made.assign_coords(kept).assign_attrs(of=str(values.name), estimand=estimand)

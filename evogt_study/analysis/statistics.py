@@ -233,8 +233,8 @@ def summary(
     """
     dims, names = check_dimensions(values, over), each_once(statistics)
     check_options(missing=(missing, MISSING), incomplete=(incomplete, INCOMPLETE))
-    parsed = {name: _parse(name, interval) for name in names}
-    computed = {name: _kernel(of, kind, interval) for name, (of, kind) in parsed.items()}
+    parsed = {name: _parse_statistic(name, interval) for name in names}
+    computed = {name: _make_kernel(of, kind, interval) for name, (of, kind) in parsed.items()}
     of_intervals = {of for of, kind in parsed.values() if kind == _INTERVAL} & {"mean", "std"}
     for name, kernel in _TAILS.items() if of_intervals else ():
         computed[name] = lambda units, kernel=kernel: kernel(kernels.mean(units)).astype(float)  # type: ignore[misc]
@@ -249,7 +249,9 @@ def summary(
         pooled = dict.fromkeys(means, unlike)
         if laid_out.within > 1 and incomplete != OMIT:
             every, setups = laid_out.blocks(samples), np.asarray(laid_out.blocks(once).any(axis=-2))
-            pooled = dict.fromkeys(means, unit_means(unlike, every, setups, incomplete)) | dict.fromkeys(shares, every)
+            pooled = dict.fromkeys(means, compute_unit_means(unlike, every, setups, incomplete)) | dict.fromkeys(
+                shares, every
+            )
         found = [
             share_interval(pooled[name], interval.confidence) if name in shares else each(pooled.get(name, unlike))
             for name, each in computed.items()
@@ -264,16 +266,16 @@ def summary(
     found = report_missing_runs(values, found, planned, missing)
     unit, of_variable = str(values.attrs.get("units", "1")), str(values.attrs.get("long_name", values.name))
     for name in map(str, found.data_vars):
-        text = _PLAIN.get(name) or _describe(*parsed[name], interval, laid_out.within > 1, name in shares)
+        text = _PLAIN.get(name) or _describe_statistic(*parsed[name], interval, laid_out.within > 1, name in shares)
         found[name].attrs = {"long_name": f"{text} over {', '.join(dims)} of {of_variable}"}
         found[name].attrs["units"] = "1" if name in _PLAIN else unit
         if name.endswith((CI, _ERROR)) or name == "std":
             found[name].attrs["comment"] = "NaN below two units"
     bounds = {BOUND: ["lower", "upper"]} if BOUND in found.dims else {}
-    return found.assign_coords(kept_coordinates(values, dims) | bounds)
+    return found.assign_coords(keep_coordinates(values, dims) | bounds)
 
 
-def unit_means(whole: Array, every: Array, planned: Bools, incomplete: str) -> Array:
+def compute_unit_means(whole: Array, every: Array, planned: Bools, incomplete: str) -> Array:
     """Return values of units (..., count, k) whose mean is the mean over all setups, whatever failed.
 
     whole: NaN for a unit that lacks a run.  every: all values.  planned: setups (..., k) with a run.  Samples without
@@ -297,7 +299,7 @@ def unit_means(whole: Array, every: Array, planned: Bools, incomplete: str) -> A
     return found
 
 
-def _parse(name: str, how: Interval) -> tuple[str, str]:
+def _parse_statistic(name: str, how: Interval) -> tuple[str, str]:
     """Return the statistic and kind of a name, "", "_ci" or "_se".  Raises ParameterError for an unknown statistic."""
     kind = next((end for end in (_INTERVAL, _ERROR) if name.endswith(end)), "")
     of, kind = (how.of, _INTERVAL) if name == CI else (name.removesuffix(kind), kind)
@@ -307,7 +309,7 @@ def _parse(name: str, how: Interval) -> tuple[str, str]:
     return of, kind
 
 
-def _kernel(of: str, kind: str, how: Interval) -> Kernel:
+def _make_kernel(of: str, kind: str, how: Interval) -> Kernel:
     """Return the function from samples of units, (..., n, k), to a statistic, its interval or its error."""
     if kind == _INTERVAL:
         # by the default method of that statistic: `how` may name one that is not of it, as order of a mean
@@ -351,7 +353,7 @@ def _are_two_valued(values: xr.DataArray) -> bool:
     return known
 
 
-def _describe(of: str, kind: str, how: Interval, pooled: bool, share: bool) -> str:
+def _describe_statistic(of: str, kind: str, how: Interval, pooled: bool, share: bool) -> str:
     """Return the long name of a statistic, interval or standard error."""
     text = kernel_of(of)[1]
     if kind == _INTERVAL:
@@ -362,6 +364,6 @@ def _describe(of: str, kind: str, how: Interval, pooled: bool, share: bool) -> s
     return f"standard error of the {text}" if kind == _ERROR else text
 
 
-def kept_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:
+def keep_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:
     """Return the coordinates of `values` that are not over `dims`, in memory."""
     return {name: coord.compute() for name, coord in values.coords.items() if not set(coord.dims) & set(dims)}

@@ -34,7 +34,7 @@ from evogt_study.analysis.statistics import (
     DEFAULT,
     NOTE,
     check_options,
-    kept_coordinates,
+    keep_coordinates,
     reduce_blocks,
     summary,
 )
@@ -341,8 +341,8 @@ def summary_table(data: xr.Dataset, request: TableRequest) -> str:
             raise InputError(f"{message}, got {request.ratio!r}")
         dim, planned = request.columns[0], data["run_key"]
         found = {name: ratio_of_means(each, dim, pair, request, planned) for name, each in values.items()}
-        ratio = _join(found).assign_attrs(name=request.ratio)
-    table = make_table(_join(statistics), request.columns, request.rows, ratio)
+        ratio = _join_statistics(found).assign_attrs(name=request.ratio)
+    table = make_table(_join_statistics(statistics), request.columns, request.rows, ratio)
     if not request.columns:
         return render_table(*table.flatten(request.numbers), request.form)
     return table.render(request.form, request.numbers)
@@ -379,7 +379,7 @@ def select_runs(data: xr.Dataset, at: Mapping[str, str]) -> xr.Dataset:
     return data
 
 
-def _join(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
+def _join_statistics(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
     """Join the summaries of several variables along a dimension `variable`; return a single one unchanged."""
     if len(statistics) == 1:
         return next(iter(statistics.values()))
@@ -446,10 +446,10 @@ def ratio_of_means(
 
     outputs = {"ratio_of_means": (), "ratio_ci": (BOUND,), **dict.fromkeys(COUNTS, ())}
     found = reduce_blocks(values, laid_out.dims, on_pairs, outputs, along=[dim], runs=runs)
-    return found.assign_coords(kept_coordinates(values, [dim, *over]) | {BOUND: ["lower", "upper"]})
+    return found.assign_coords(keep_coordinates(values, [dim, *over]) | {BOUND: ["lower", "upper"]})
 
 
-def comparison_lines(found: xr.Dataset) -> str:
+def format_comparison(found: xr.Dataset) -> str:
     """Return conclusions of the setups, then a table of the values of each, and the notes."""
     dim, rest = str(found.attrs["dim"]), [str(each) for each in found["leader"].dims]
     form, names = NumberFormat(3), labels_as_typed(found, dim)
@@ -472,7 +472,7 @@ def comparison_lines(found: xr.Dataset) -> str:
     return "\n".join([*sentences, "", render_table(header, body, "text"), *lines])
 
 
-def choice_of_pilot(pilot: xr.Dataset) -> xr.DataArray | None:
+def find_pilot_choice(pilot: xr.Dataset) -> xr.DataArray | None:
     """Mask of the chosen candidate over `by` and the candidates, as `results.decisions` chooses; None if not known."""
     section: object = None
     with suppress(tomllib.TOMLDecodeError):

@@ -110,13 +110,13 @@ def format_messages(path: Path, phase: str, found: Completeness, study: str) -> 
 
 def format_software(data: xr.Dataset) -> Iterator[str]:
     """Yield the sets of versions that computed the runs, if there are several."""
-    from evogt_study.analysis.runs import KEYS, count_runs, run_numbers
+    from evogt_study.analysis.runs import KEYS, count_runs, number_runs
     from evogt_study.results.run_metadata import software_sets
 
     sets = software_sets(data)
     if len(sets) < 2:
         return
-    runs, numbers = run_numbers(data[KEYS]), data["run_software"].values
+    runs, numbers = number_runs(data[KEYS]), data["run_software"].values
     for number, entry in enumerate(sets):
         count = count_runs(runs[numbers == number])
         yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))

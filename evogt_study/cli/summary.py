@@ -112,9 +112,9 @@ def summary(
     runs = select_runs(data, at)
     with display.print_warnings_at_end(IncompleteWarning):
         if sensitivity is not None:
-            from evogt_study.analysis.sensitivity import shares_table
+            from evogt_study.analysis.sensitivity import format_shares
 
-            print_text(shares_table(runs, sensitivity, request, over, log))
+            print_text(format_shares(runs, sensitivity, request, over, log))
         elif orders is not None:
             from evogt_study.analysis.orders import eoc_table
 
@@ -174,8 +174,8 @@ def compare(
     each value relative to the leader with its confidence interval.
     """
     from evogt_study.analysis.comparison import compare as compare_values
-    from evogt_study.analysis.runs import keys_of_finished_runs
-    from evogt_study.analysis.tables import comparison_lines, find_variables, select_runs
+    from evogt_study.analysis.runs import find_finished_keys
+    from evogt_study.analysis.tables import find_variables, format_comparison, select_runs
     from evogt_study.schema.variables import accuracy_warnings
 
     data = inputs.read_phase(file, "main")
@@ -187,13 +187,13 @@ def compare(
     dim = axis or next((names[0] for names in (known, strings) if len(names) == 1), None)
     if dim is None:
         raise InputError(f"`AXIS` must be one of {', '.join(known) or 'none'}: name the axis to compare")
-    found = compare_values(values, dim, over, planned=keys_of_finished_runs(runs), **options)
+    found = compare_values(values, dim, over, planned=find_finished_keys(runs), **options)
     if as_json:
         attributes = {key: found.attrs[key] for key in ("unit", "scale")}
         listed = {"axis": dim, "values": found[dim].values, "variable": name, **attributes}
         display.print_json({"result": str(file), **listed, "setups": _make_rows(found, found["leader"].dims)})
     else:
-        print_text(comparison_lines(found))
+        print_text(format_comparison(found))
     display.print_warning(accuracy_warnings(data))
 
 

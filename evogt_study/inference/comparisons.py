@@ -41,27 +41,27 @@ class Pairs(NamedTuple):
     reason: dict[tuple[int, int], str]
 
 
-def sign_p(wins: npt.ArrayLike, losses: npt.ArrayLike) -> Array:
+def compute_sign_p(wins: npt.ArrayLike, losses: npt.ArrayLike) -> Array:
     """Return the two-sided p-value of the exact sign test, or 1 if there is neither a win nor a loss."""
     few, total = np.minimum(wins, losses).astype(float), np.add(wins, losses).astype(np.int64)
     p = np.minimum(1.0, 2.0 * scipy.special.bdtr(few, np.maximum(total, 1), 0.5))
     return np.asarray(np.where(total > 0, p, 1.0))
 
 
-def win_interval(wins: int, n: int, alpha: float) -> Ends:
-    """Return Clopper and Pearson's interval.  It excludes 1/2 exactly if `sign_p` is at most `alpha`."""
+def compute_win_interval(wins: int, n: int, alpha: float) -> Ends:
+    """Return Clopper and Pearson's interval.  It excludes 1/2 exactly if `compute_sign_p` is at most `alpha`."""
     low = float(scipy.special.betaincinv(wins, n - wins + 1, alpha / 2)) if wins else 0.0
     return low, float(scipy.special.betaincinv(wins + 1, n - wins, 1 - alpha / 2)) if wins < n else 1.0
 
 
-def median_interval(differences: Array, alpha: float) -> Ends:
+def compute_median_interval(differences: Array, alpha: float) -> Ends:
     """Return the interval of the median from order statistics, which inverts the sign test; NaN of too few numbers."""
     n, ordered = len(differences), np.sort(differences)
     k = int((2.0 * scipy.special.bdtr(np.arange(n // 2 + 1.0), n, 0.5) <= alpha).sum()) - 1
     return (np.nan, np.nan) if k < 0 else (float(ordered[k]), float(ordered[n - k - 1]))
 
 
-def ratio_of_means_interval(above: Array, below: Array, alpha: float) -> Ends | None:
+def compute_fieller_interval(above: Array, below: Array, alpha: float) -> Ends | None:
     """Return Fieller's interval: all r for which Student's test accepts mean(above - r below) = 0, or None."""
     t = scipy.special.stdtrit(len(above) - 1.0, 1 - alpha / 2)
     (over, both), (_, under) = np.cov(above, below) * t**2 / len(above)
@@ -80,7 +80,7 @@ def holm(p: Array) -> Array:
     return found
 
 
-def holm_levels(p: Array, alpha: float) -> Array:
+def find_holm_levels(p: Array, alpha: float) -> Array:
     """Return the level of each test at which it rejects if and only if its p-value by `holm` is at most `alpha`."""
     found, order = np.full(p.shape, alpha), np.argsort(p, kind="stable")  # NaN come last
     count, rejected = int((~np.isnan(p)).sum()), int((holm(p) <= alpha).sum())
@@ -88,7 +88,7 @@ def holm_levels(p: Array, alpha: float) -> Array:
     return found
 
 
-def unit_margins(losses: Array, planned: Bools) -> Array:
+def compute_unit_margins(losses: Array, planned: Bools) -> Array:
     """Return the runs that i wins less those that it loses, as a part of each unit, (L, U, k) -> (L, L, U).
 
     losses: lower is better; infinite for a failed run.  NaN if no run of the unit is planned for both.
@@ -102,9 +102,9 @@ def unit_margins(losses: Array, planned: Bools) -> Array:
 
 
 def compare_wins(margins: Array) -> Pairs:
-    """Sign tests of all pairs, from `unit_margins`."""
+    """Sign tests of all pairs, from `compute_unit_margins`."""
     wins, losses = (margins > 0).sum(axis=-1), (margins < 0).sum(axis=-1)
-    p = np.where(wins > losses, sign_p(wins, losses), 1.0)
+    p = np.where(wins > losses, compute_sign_p(wins, losses), 1.0)
     return Pairs(p, (wins - losses).astype(float), wins, losses, (~np.isnan(margins)).sum(axis=-1), {})
 
 
@@ -153,7 +153,7 @@ def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp], units: A
 
 
 # both numbers agree with the sign test
-def effect_of_wins(
+def estimate_effect_of_wins(
     first: Array, second: Array, margins: Array, scale: str, alpha: float, worst: float
 ) -> tuple[float, Ends]:
     """Return the effect of a sample over another (U,) and its interval.  `worst` replaces failed runs."""
@@ -161,22 +161,24 @@ def effect_of_wins(
     if scale == SHARE:  # McNemar: from the units that differ alone
         n, wins, count = int((~np.isnan(margins)).sum()), int((margins > 0).sum()), int(decided.sum())
         part = (-1.0 if worst > 0 else 1.0) * count / max(n, 1)
-        low, high = sorted(part * (2.0 * end - 1.0) for end in win_interval(wins, count, alpha))
+        low, high = sorted(part * (2.0 * end - 1.0) for end in compute_win_interval(wins, count, alpha))
         return part * (2.0 * wins / max(count, 1) - 1.0), (low, high) if count else (-1.0, 1.0)
     d = margins[decided]
     if scale != MARGIN:
         a, b = (np.where(np.isnan(each[decided]), worst, each[decided]) for each in (first, second))
         with np.errstate(divide="ignore", invalid="ignore"):
             d = np.log(np.maximum(a, 0.0)) - np.log(np.maximum(b, 0.0)) if scale == RATIO else a - b
-    return _to_scale(float(np.median(d)) if len(d) else 0.0, median_interval(d, alpha), scale)
+    return _to_scale(float(np.median(d)) if len(d) else 0.0, compute_median_interval(d, alpha), scale)
 
 
-def effect_of_means(first: Array, second: Array, of: str, scale: str, alpha: float) -> tuple[float, Ends] | None:
+def estimate_effect_of_means(
+    first: Array, second: Array, of: str, scale: str, alpha: float
+) -> tuple[float, Ends] | None:
     """Return the effect of means of paired units and its interval, or None if a ratio has no bounded interval."""
     both = np.isfinite(first) & np.isfinite(second)
     x, y = first[both], second[both]
     if of == MEAN and scale == RATIO:
-        ends = ratio_of_means_interval(x, y, alpha)
+        ends = compute_fieller_interval(x, y, alpha)
         return None if ends is None else (float(x.mean() / y.mean()), ends)
     d = x - y
     half = scipy.special.stdtrit(len(d) - 1.0, 1 - alpha / 2) * d.std(ddof=1) / math.sqrt(len(d))

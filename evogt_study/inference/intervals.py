@@ -113,12 +113,12 @@ def interval(samples: Array, how: Interval) -> Array:
     few = (~np.isnan(rows)).any(axis=-1).sum(axis=-1) < how.min_units
     with np.errstate(over="ignore"):
         known = rows if how.chosen == "order" else without_infinite(rows)
-        found = _limits(known, how)
-        found[few] = _limits(known[few], replace(how, method="student")) if how.of in _OF_MEANS else np.nan
+        found = _compute_limits(known, how)
+        found[few] = _compute_limits(known[few], replace(how, method="student")) if how.of in _OF_MEANS else np.nan
     return found.reshape(*lead, 2)
 
 
-def _limits(rows: Array, how: Interval) -> Array:
+def _compute_limits(rows: Array, how: Interval) -> Array:
     probability = probability_of(how.of)
     if how.chosen == "order" and probability is not None:
         return kernels.quantile_interval(rows, probability, how.confidence)
@@ -129,7 +129,7 @@ def _limits(rows: Array, how: Interval) -> Array:
         # `logarithms` has left those values out, as if they were missing
         found[np.asarray((rows <= 0.0).any(axis=(-2, -1)))] = np.nan
         return found
-    return _bootstrap_interval(rows, how)
+    return _compute_bootstrap_interval(rows, how)
 
 
 def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool = False) -> Array:
@@ -139,11 +139,11 @@ def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool 
     """
     found = np.full((len(above), 2), np.nan)
     for which, fit, scale in means.iterate_fits(above, below, max(1, means.BATCH // how.resamples)):
-        found[which] = _interval_of_fit(fit, how, logarithmic) * scale[:, None]
+        found[which] = _compute_fit_interval(fit, how, logarithmic) * scale[:, None]
     return found
 
 
-def _interval_of_fit(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
+def _compute_fit_interval(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
     """Return Student's, percentile or bootstrap-t interval (Efron 1981), (m, 2).
 
     The studentised resamples t* = (R* - R) / s*, on logarithms log(R*/R) R* / s*, replace Student's distribution; each
@@ -198,7 +198,7 @@ def share_interval(samples: Array, confidence: float) -> Array:
     return np.where(np.isnan(share)[..., None], np.nan, np.stack([low, high], axis=-1))
 
 
-def _bootstrap_interval(rows: Array, how: Interval) -> Array:
+def _compute_bootstrap_interval(rows: Array, how: Interval) -> Array:
     """Return the percentile or Bonett's interval of any statistic, (m, n, k) -> (m, 2)."""
     found, kernel = np.full((len(rows), 2), np.nan), kernel_of(how.of)[0]
     units = np.asarray(~np.isnan(rows).all(axis=-1), dtype=bool)
@@ -212,7 +212,7 @@ def _bootstrap_interval(rows: Array, how: Interval) -> Array:
         found[which[same]] = kernel(flat[same])[:, None]
         values, which = values[~same], which[~same]
         if how.chosen == "bonett" and (kernels.count(values) == 1).all():
-            found[which] = _bonett(np.nansum(values, axis=-1), how.confidence)
+            found[which] = _compute_bonett_interval(np.nansum(values, axis=-1), how.confidence)
         elif len(which):
             resampled = means.resample_statistic(values, kernel, how.resamples, how.seed)
             tails = (1.0 - how.confidence) / 2.0, (1.0 + how.confidence) / 2.0
@@ -220,7 +220,7 @@ def _bootstrap_interval(rows: Array, how: Interval) -> Array:
     return found
 
 
-def _bonett(rows: Array, confidence: float) -> Array:
+def _compute_bonett_interval(rows: Array, confidence: float) -> Array:
     """Return Bonett's interval of the standard deviation of complete rows (m, n), or NaN for fewer than 5 values."""
     n, z = rows.shape[1], normal_quantile(confidence)
     if n < 5:

@@ -38,7 +38,7 @@ def divide(above: Array, below: npt.NDArray[np.number]) -> Array:
 
 def mean(samples: Array) -> Array:
     """sum_i x_i / n, never beyond the least and the greatest value, which rounding may pass."""
-    scale, scaled, n = _scale(samples)
+    scale, scaled, n = _scale_rows(samples)
     found = np.clip(divide(scaled.sum(axis=-1), n) * scale, minimum(samples), maximum(samples))
     infinite = np.isinf(samples)
     if not infinite.any():
@@ -49,7 +49,7 @@ def mean(samples: Array) -> Array:
 
 def std(samples: Array) -> Array:
     """Return sqrt(sum_i (x_i - mean)^2 / (n - 1)), zero for equal values; NaN below two values or if one is inf."""
-    scale, scaled, n = _scale(samples)
+    scale, scaled, n = _scale_rows(samples)
     apart = np.where(np.isfinite(samples), scaled - divide(scaled.sum(axis=-1), n)[..., None], 0.0)
     found = np.sqrt(divide((apart**2).sum(axis=-1), n - 1)) * scale
     found = np.where((n > 1) & (minimum(samples) == maximum(samples)), 0.0, found)
@@ -63,7 +63,7 @@ def quantile(samples: Array, probability: float) -> Array:
         return np.full(samples.shape[:-1], np.nan)
     ordered, place = np.sort(samples, axis=-1), probability * np.maximum(count(samples) - 1, 0)  # NaN come last
     below = np.floor(place).astype(np.int64)
-    low, high = (_take(ordered, np.minimum(each, size - 1)) for each in (below, below + 1))
+    low, high = (_pick_entries(ordered, np.minimum(each, size - 1)) for each in (below, below + 1))
     part = place - below
     with np.errstate(invalid="ignore"):  # between infinities of both signs
         # equal neighbours as they are: the sum of their parts may be rounded
@@ -135,7 +135,7 @@ def probability_of(name: str) -> float | None:
     return float(percent[1]) / 100.0 if percent and float(percent[1]) <= 100.0 else None
 
 
-def _scale(samples: Array) -> tuple[Array, Array, Counts]:
+def _scale_rows(samples: Array) -> tuple[Array, Array, Counts]:
     """Return a scale, the scaled values, zero if not finite, and the number of finite values of each row."""
     # a power of two does not round, and squares of large values do not overflow
     ok = np.isfinite(samples)
@@ -144,7 +144,7 @@ def _scale(samples: Array) -> tuple[Array, Array, Counts]:
     return scale, known / scale[..., None], ok.sum(axis=-1)
 
 
-def _take(ordered: Array, place: Counts) -> Array:
+def _pick_entries(ordered: Array, place: Counts) -> Array:
     """Return the entry of each row at its place."""
     return np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
 
@@ -180,7 +180,7 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
         ends = (hits, effective - hits + 1.0, tail), (hits + 1.0, effective - hits, 1.0 - tail)
         low, high = (np.ceil(scipy.special.betaincinv(*each) * n).astype(np.int64) for each in ends)
     limits = [
-        np.where((rank < 1) | (rank > n), beyond, _take(ordered, np.clip(rank - 1, 0, ordered.shape[1] - 1)))
+        np.where((rank < 1) | (rank > n), beyond, _pick_entries(ordered, np.clip(rank - 1, 0, ordered.shape[1] - 1)))
         for rank, beyond in ((low, -np.inf), (high, np.inf))
     ]
     return np.stack(limits, axis=-1)
@@ -216,7 +216,7 @@ def tail_index(samples: Array) -> Array:
     if samples.shape[-1] < 5:
         return np.where(infinite, 0.0, np.nan)
     k = np.maximum(3, np.sqrt(n).astype(np.int64))
-    base = _take(sizes, np.minimum(k, samples.shape[-1] - 1))
+    base = _pick_entries(sizes, np.minimum(k, samples.shape[-1] - 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(np.arange(samples.shape[-1]) < k[..., None], np.log(sizes) - np.log(base)[..., None], 0.0)
         index = k / logs.sum(axis=-1)

@@ -18,7 +18,7 @@ import scipy  # it imports scipy.linalg at the first use, which takes 0.04 s
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import student_quantile
-from evogt_study.inference.sensitivity import Moments, noise_grams
+from evogt_study.inference.sensitivity import Moments, compute_noise_grams
 
 Term = tuple[tuple[int, int], ...]
 """One product of polynomials: (parameter, degree) of each of its factors."""
@@ -51,10 +51,10 @@ class Bases:
     """Bases of points (n, D), each decomposed once for all outputs.  simple: total degree only."""
 
     def __init__(self, points: Array, *, simple: bool = False) -> None:
-        polynomials = [_polynomials(column) for column in points.T]
+        polynomials = [_make_polynomials(column) for column in points.T]
         degrees, norms = [len(each) - 1 for each in polynomials], _NORMS[:1] if simple else _NORMS
         self.bases: list[tuple[Sequence[Term], Sequence[int], Array, Array]] = []  # with ends of degrees, Q and R
-        for terms, ends in _bases(degrees, len(points), norms):
+        for terms, ends in _iterate_bases(degrees, len(points), norms):
             matrix = np.ones((len(points), len(terms) + 1))
             for place, term in enumerate(terms, start=1):
                 for parameter, degree in term:
@@ -71,7 +71,7 @@ class Bases:
         best: tuple[Sequence[Term], Array, Array] | None = None
         for terms, ends, q, upper in self.bases if variance > 0.0 else []:
             for end in ends:
-                error = float((_left_out(q[:, : end + 1], mean[:, None]) ** 2).mean()) / variance
+                error = float((_compute_left_out_residuals(q[:, : end + 1], mean[:, None]) ** 2).mean()) / variance
                 if error < least:
                     least, best = error, (terms[:end], q[:, : end + 1], upper[: end + 1, : end + 1])
         if best is None:
@@ -80,10 +80,10 @@ class Bases:
         inverse = scipy.linalg.solve_triangular(upper, q.T)[1:]
         rest = float(((mean - q @ (q.T @ mean)) ** 2).sum()) / max(n - len(chosen) - 1, 1)
         explained = 1.0 - rest / float(mean.var(ddof=1))
-        return ChaosFit(chosen, inverse, inverse @ y, _left_out(q, y), least, explained)
+        return ChaosFit(chosen, inverse, inverse @ y, _compute_left_out_residuals(q, y), least, explained)
 
 
-def moments_of_fit(bases: Bases, parameters: int, y: Array, runs: float, *, fresh: bool) -> tuple[Moments, float]:
+def compute_fit_moments(bases: Bases, parameters: int, y: Array, runs: float, *, fresh: bool) -> tuple[Moments, float]:
     """Return moments of y (n, R) at the points of `bases`, and the mean square that the polynomials do not explain.
 
     S_j V is the sum of squared coefficients over the terms of parameter j alone, and T_j V over all terms with it
@@ -114,11 +114,11 @@ def moments_of_fit(bases: Bases, parameters: int, y: Array, runs: float, *, fres
     variance = float(between.mean()) - float(mixed.mean()) / runs
     return Moments(
         sums @ (c**2 - spread) - smooth, variance, float(seeds.mean()), left, grams,
-        fit.coefficients.T @ fit.coefficients, noise_grams(y), n, unseen, unseen * len(fit.terms) / n,
+        fit.coefficients.T @ fit.coefficients, compute_noise_grams(y), n, unseen, unseen * len(fit.terms) / n,
     ), unseen  # fmt: skip
 
 
-def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[Array, Array]:
+def compute_shapley_effects(points: Array, y: Array, confidence: float) -> tuple[Array, Array]:
     """Return Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V."""
     d = points.shape[1]
     if d > MAX_SHAPLEY:
@@ -142,14 +142,14 @@ def shapley_effects(points: Array, y: Array, confidence: float) -> tuple[Array, 
     return parts[:d], parts[d:]
 
 
-def _left_out(q: Array, outputs: Array) -> Array:
+def _compute_left_out_residuals(q: Array, outputs: Array) -> Array:
     """Return residuals (n, L) at each point of the fit without it, (y - Q Q^T y) / (1 - h) with the leverages h."""
     # a point that alone decides a term has leverage one, and no residual
     leverage = np.minimum((q**2).sum(axis=1), 1.0 - 1e-9)
     return np.asarray((outputs - q @ (q.T @ outputs)) / (1.0 - leverage)[:, None])
 
 
-def _polynomials(column: Array) -> Array:
+def _make_polynomials(column: Array) -> Array:
     """Return orthonormal polynomials (K, n) of the ranks of a parameter's values, the first constant."""
     values, order, counts = np.unique(column, return_inverse=True, return_counts=True)
     ranks = ((np.cumsum(counts) - 0.5 * counts) / len(column))[order]
@@ -160,7 +160,9 @@ def _polynomials(column: Array) -> Array:
     return np.asarray((q * np.sign(np.diag(r))).T * np.sqrt(len(column)))
 
 
-def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Iterator[tuple[list[Term], list[int]]]:
+def _iterate_bases(
+    degrees: Sequence[int], points: int, norms: Sequence[float]
+) -> Iterator[tuple[list[Term], list[int]]]:
     """Yield candidate bases, by quasi-norm and number of factors, with polynomials up to `degrees`."""
     # one less, for the constant
     most, seen = min(points // POINTS_A_TERM - 1, _MAX_TERMS, _MAX_NUMBERS // points), set[tuple[Term, ...]]()
@@ -173,7 +175,7 @@ def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Itera
                     tuple(zip(chosen, each, strict=True))
                     for count in range(1, factors + 1)
                     for chosen in combinations(range(len(degrees)), count)
-                    for each in _exponents(degree, norm, count)
+                    for each in _list_exponents(degree, norm, count)
                     if all(e <= degrees[j] for j, e in zip(chosen, each, strict=True))
                 )
                 new = list(islice(terms_of_degree, room + 1))
@@ -187,7 +189,7 @@ def _bases(degrees: Sequence[int], points: int, norms: Sequence[float]) -> Itera
 
 
 @lru_cache(maxsize=1024)  # all bases of all numbers have the same, and sorting them out takes longer than a fit
-def _exponents(degree: int, norm: float, count: int) -> tuple[tuple[int, ...], ...]:
+def _list_exponents(degree: int, norm: float, count: int) -> tuple[tuple[int, ...], ...]:
     """Return degrees of `count` factors whose quasi-norm is in (degree - 1, degree]."""
     least, most = degree - 1 + 1e-9, degree + 1e-9  # a quasi-norm of whole numbers is one up to rounding
     return tuple(

@@ -52,14 +52,14 @@ def divide_parts(part: Array, rest: Array) -> Array:
     return np.array([value, max(value - down, 0.0), min(value + up, 1.0)])
 
 
-def _square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Array:
+def _make_square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Array:
     """Return a mean square less the noise in it.  Its limits are Student's of the root, which is closer to normal."""
     half = float(student_quantile(units, confidence)) * error
     bend = half**2 / (4.0 * square) if half < 4.0 * square else half
     return np.array([square, square - half + bend, square + half + bend]) - noise
 
 
-def _chi_part(value: float, freedom: float, confidence: float) -> Array:
+def _make_variance_part(value: float, freedom: float, confidence: float) -> Array:
     """Return a variance whose estimate has `freedom` degrees of freedom, or zero if it is not positive."""
     if not value > 0.0:
         return np.zeros(3)
@@ -67,38 +67,38 @@ def _chi_part(value: float, freedom: float, confidence: float) -> Array:
     return np.append(value, freedom * value / scipy.stats.chi2.ppf(tails, freedom))
 
 
-def _centre(gram: Array) -> Array:
+def _centre_gram(gram: Array) -> Array:
     found: Array = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
     return found
 
 
-def mean_part(gram: Array, confidence: float, value: float | None = None) -> Array:
+def estimate_mean_part(gram: Array, confidence: float, value: float | None = None) -> Array:
     """Return the component of the mean over the seeds, by default from products of seeds, and limits around it."""
     r = len(gram)
-    noise = float(np.trace(_centre(gram))) / (r - 1) / r
+    noise = float(np.trace(_centre_gram(gram))) / (r - 1) / r
     # twice the mean of the scores K 1 / R
     error = 2.0 * float(gram.mean(axis=1).std(ddof=1)) / np.sqrt(r)
-    part = _square_part(float(gram.mean()), noise, error, r, confidence)
+    part = _make_square_part(float(gram.mean()), noise, error, r, confidence)
     return part if value is None else part + (value - part[0])
 
 
-def seed_component(gram: Array, confidence: float) -> Array:
+def estimate_seed_component(gram: Array, confidence: float) -> Array:
     """Return the component that the seeds add.
 
     The degrees of freedom of the trace of a covariance S are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava
     2005), m = R - 1.  The kurtosis of the seeds reduces them.  Below five seeds they are m.
     """
-    centred, r, m = _centre(gram), len(gram), len(gram) - 1
+    centred, r, m = _centre_gram(gram), len(gram), len(gram) - 1
     trace, freedom = float(np.trace(centred)) / m, float(m)
     if trace > 0.0 and r >= 5:
         square = m**2 / ((m + 2.0) * (m - 1.0)) * (float((centred**2).sum()) / m**2 - trace**2 / m)
         freedom = m * max(1.0, (trace**2 - 2.0 * square / m) / max(square, 1e-12 * trace**2))
         own = np.diag(centred) / np.diag(centred).mean()
         freedom = 2.0 / (2.0 / freedom + max(0.0, float(own.var(ddof=1)) - 2.0 * m / freedom) / r)
-    return _chi_part(trace, freedom, confidence)
+    return _make_variance_part(trace, freedom, confidence)
 
 
-def grid_effects(table: Array) -> Components:
+def compute_grid_effects(table: Array) -> Components:
     """Return effects of all subsets of the axes of a table (n_1, ..., n_k, R), each (points, R)."""
     k, found = table.ndim - 1, Components()
     for subset in (each for size in range(k + 1) for each in combinations(range(k), size)):
@@ -129,15 +129,15 @@ def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
     return found
 
 
-def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Array]]:
+def compute_grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Array]]:
     """Return components of all subsets of the axes of a table (n_1, ..., n_k, R), and those that the seeds add."""
     table = table[..., np.isfinite(table).any(axis=tuple(range(table.ndim - 1)))]
     shape, r = table.shape[:-1], table.shape[-1]
     cells = table.reshape(-1, r)
     n = len(cells)
     if r == 1:  # sums of squares as they are
-        return {u: np.full(3, (e**2).mean()) for u, e in grid_effects(table).items() if u}, {}
-    full = grid_effects(fill_gaps(cells, common=not fresh).reshape(table.shape))
+        return {u: np.full(3, (e**2).mean()) for u, e in compute_grid_effects(table).items() if u}, {}
+    full = compute_grid_effects(fill_gaps(cells, common=not fresh).reshape(table.shape))
     if fresh:  # the noise of the means is known from the variances within points
         within, counts, own = np.nanvar(cells, axis=1, ddof=1), np.isfinite(cells).sum(axis=1), Components()
         noise, freedom = float(within.mean()), float((counts - 1).sum())
@@ -145,18 +145,18 @@ def grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Co
             mean, part = effect.mean(axis=1), float(np.prod([shape[j] - 1.0 for j in u])) / n
             error = 2.0 / n * float(np.sqrt((mean**2 * within / counts).sum()))
             noise_of_mean = part * float((within / counts).mean())
-            own[u] = _square_part(float((mean**2).mean()), noise_of_mean, error, freedom + 1.0, confidence)
+            own[u] = _make_square_part(float((mean**2).mean()), noise_of_mean, error, freedom + 1.0, confidence)
         spread = float(within.var(ddof=1)) / n / noise**2 if n > 1 and noise > 0.0 else 0.0
         freedom = min(freedom, 2.0 / spread) if spread else freedom
-        return {u: part for u, part in own.items() if u}, {"run": _chi_part(noise, freedom, confidence)}
-    pseudo = grid_effects(pseudo_values(cells).reshape(table.shape))
+        return {u: part for u, part in own.items() if u}, {"run": _make_variance_part(noise, freedom, confidence)}
+    pseudo = compute_grid_effects(pseudo_values(cells).reshape(table.shape))
     grams = {u: e.T @ e / n for u, e in full.items()}
-    mixed = seed_component(sum((gram for u, gram in grams.items() if u), np.zeros((r, r))), confidence)
-    alone = seed_component(grams[()], confidence)
+    mixed = estimate_seed_component(sum((gram for u, gram in grams.items() if u), np.zeros((r, r))), confidence)
+    alone = estimate_seed_component(grams[()], confidence)
     counts = np.maximum(np.isfinite(cells).sum(axis=0), 1)
     if alone[0] > 0.0:  # the mean of fewer points has more of the interaction in it
         alone = alone * max(0.0, 1.0 - mixed[0] * float((1.0 / counts - 1.0 / n).mean()) / alone[0])
-    own = {u: mean_part(e.T @ e / n, confidence) for u, e in pseudo.items() if u}
+    own = {u: estimate_mean_part(e.T @ e / n, confidence) for u, e in pseudo.items() if u}
     return own, {"seed": alone, "seed:setups": mixed}
 
 
@@ -198,27 +198,27 @@ class Moments:
         unseen = np.append(np.ones(len(self.own)), 0.0) / whole
         down, up = half + self.below * unseen, half + self.above * unseen
         if r > 1 and not fresh:
-            noise = add_parts(seed_component(gram, confidence) for gram in self.noise)
+            noise = add_parts(estimate_seed_component(gram, confidence) for gram in self.noise)
             still = []
             for own, gram in zip(self.own.tolist(), self.grams, strict=True):
-                others = mean_part(self.whole - gram, confidence, variance - own)
+                others = estimate_mean_part(self.whole - gram, confidence, variance - own)
                 rest = add_parts([others, noise] if of_run else [others])
-                still.append(divide_parts(mean_part(gram, confidence, own), rest))
-            still.append(divide_parts(noise, mean_part(self.whole, confidence, variance)))
+                still.append(divide_parts(estimate_mean_part(gram, confidence, own), rest))
+            still.append(divide_parts(noise, estimate_mean_part(self.whole, confidence, variance)))
             value, low, high = np.nan_to_num(still).T
             down, up = np.hypot(down, value - low), np.hypot(up, high - value)
         kept = np.clip(values, 0.0, 1.0)  # an estimate below zero shows that the share is zero
         return np.column_stack([values, np.maximum(kept - down, 0.0), np.minimum(kept + up, 1.0)])
 
 
-def noise_grams(y: Array) -> list[Array]:
+def compute_noise_grams(y: Array) -> list[Array]:
     """Return Gram matrices of what the seeds add to y (n, R): of their common effect, and of the rest."""
     rest = y - y.mean(axis=1, keepdims=True)
     common = rest.mean(axis=0)
     return [np.outer(common, common), (rest - common).T @ (rest - common) / len(y)]
 
 
-def common_effect_p(y: Array) -> float:
+def compute_common_effect_p(y: Array) -> float:
     """Return p-value of an effect of the seeds that all points of y (n, R) share: F = MS(seed) / MS(point x seed)."""
     (n, r), apart = y.shape, y - y.mean(axis=1, keepdims=True)
     below = float(((apart - apart.mean(axis=0)) ** 2).sum())
@@ -235,7 +235,7 @@ def has_spread(values: Array) -> bool:
 # --- designs of samples ---------------------------------------------------------------------------------------------
 
 
-def saltelli_block(points: Array) -> int:
+def find_saltelli_block(points: Array) -> int:
     """Return members of a block of a Saltelli design, 2 D + 2 or D + 2; zero for points (n, D) that are none.
 
     A block is A, AB_1 ... AB_D, then BA_1 ... BA_D for second order, and B: AB_j is A with coordinate j of B, and
@@ -263,7 +263,7 @@ def is_morris(points: Array) -> bool:
     return bool((changed.sum(axis=1) == 1).all() and (changed.sum(axis=2) == 1).all())
 
 
-def moments_of_blocks(y: Array, parameters: int) -> Moments | None:
+def compute_block_moments(y: Array, parameters: int) -> Moments | None:
     """Return moments of Saltelli's blocks (N, members, R), or None for fewer than `MIN_BLOCKS`.
 
     Of the values less their mean, S_j V = mean B (AB_j - A), T_j V = mean (A - AB_j)^2 / 2 (Saltelli et al., Comput.
@@ -274,17 +274,17 @@ def moments_of_blocks(y: Array, parameters: int) -> Moments | None:
     known = np.isfinite(y)
     y = np.where(known, y - y[known].mean(), np.nan) if known.any() else y
     first, last, steps = y[:, :1], y[:, -1:], y[:, 1 : 1 + d]
-    columns = [_pairs(last, steps - first), 0.5 * _pairs(first - steps, first - steps)]
+    columns = [_multiply_members(last, steps - first), 0.5 * _multiply_members(first - steps, first - steps)]
     if y.shape[1] == 2 * d + 2:
         back = y[:, 1 + d : -1]
-        both = _pairs(first, last)
+        both = _multiply_members(first, last)
         for j, k in combinations(range(d), 2):
-            pair = _pairs(back[:, j : j + 1], steps[:, k : k + 1]) - both
+            pair = _multiply_members(back[:, j : j + 1], steps[:, k : k + 1]) - both
             columns.append(pair - columns[0][:, j : j + 1] - columns[0][:, k : k + 1])
     ends = y[:, [0, -1]]
     there = np.asarray(np.isfinite(ends).all(axis=(1, 2)))
     mean = np.nan if not there.any() else ends[there].mean(axis=(0, 1))
-    whole = 0.5 * (_pairs(first, first) + _pairs(last, last)) - np.multiply.outer(mean, mean)
+    whole = 0.5 * (_multiply_members(first, first) + _multiply_members(last, last)) - np.multiply.outer(mean, mean)
     grams = np.concatenate([*columns, whole], axis=1)  # (N, K + 1, R, R)
     counts = np.isfinite(grams).all(axis=(-2, -1)).sum(axis=0)
     if counts.min() < MIN_BLOCKS:
@@ -304,11 +304,11 @@ def moments_of_blocks(y: Array, parameters: int) -> Moments | None:
     averages = np.nanmean(grams, axis=0)
     return Moments(
         ratio * variance, variance, seed, (left, variance_left, seeds_left), list(averages[:-1]), averages[-1],
-        noise_grams(y[complete].reshape(-1, r)), int(counts.min()),
+        compute_noise_grams(y[complete].reshape(-1, r)), int(counts.min()),
     )  # fmt: skip
 
 
-def _pairs(one: Array, other: Array) -> Array:
+def _multiply_members(one: Array, other: Array) -> Array:
     """Return symmetric products of the seeds of two members, (N, K, R) -> (N, K, R, R)."""
     both = one[..., :, None] * other[..., None, :]
     found: Array = 0.5 * (both + both.swapaxes(-1, -2))
@@ -341,7 +341,7 @@ def compute_effects(values: Array, points: Array, levels: int, how: Interval) ->
     return {"mu": found.mean(axis=0), "mu_star": mu_star, "mu_star_ci": ends, "sigma": sigma, "n_ok": np.array(count)}
 
 
-def _bins(column: Array) -> npt.NDArray[np.int64]:
+def _sort_into_bins(column: Array) -> npt.NDArray[np.int64]:
     """Return the range of each value: its own where there are few different ones, else by rank."""
     values, order = np.unique(column, return_inverse=True)
     if len(values) <= DEPENDENCE_BINS:
@@ -350,10 +350,10 @@ def _bins(column: Array) -> npt.NDArray[np.int64]:
     return np.asarray(DEPENDENCE_BINS * ranks // len(column), dtype=np.int64)
 
 
-def dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LEVEL) -> str:
+def describe_dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LEVEL) -> str:
     """Say which two parameters of points (n, D) depend on each other, "" if none do."""
     (n, d), least, text = points.shape, 1.0, ""
-    ranks, bins = scipy.stats.rankdata(points, axis=0), [_bins(column) for column in points.T]
+    ranks, bins = scipy.stats.rankdata(points, axis=0), [_sort_into_bins(column) for column in points.T]
     for j, k in combinations(range(d), 2):
         table = scipy.stats.contingency.crosstab(bins[j], bins[k]).count
         if min(table.shape) < 2:
@@ -367,7 +367,7 @@ def dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LE
     return text if least * d * (d - 1) < level else ""
 
 
-def detectable_correlation(n: int, d: int, level: float = DEPENDENCE_LEVEL, power: float = 0.9) -> float:
-    """Return the correlation that `dependence` finds with this power."""
+def find_detectable_correlation(n: int, d: int, level: float = DEPENDENCE_LEVEL, power: float = 0.9) -> float:
+    """Return the correlation that `describe_dependence` finds with this power."""
     tails = scipy.special.ndtri(1.0 - level / (2.0 * d * max(d - 1, 1))) + scipy.special.ndtri(power)
     return float(np.tanh(tails / np.sqrt(max(n - 3, 1))))

@@ -94,7 +94,7 @@ def decide(values: Array, goal: Goal) -> Decision:
         }  # fmt: skip
         if any(reasons.values()):
             return Decision(tuple(looks), size, size, next(each for each, holds in reasons.items() if holds))
-        size = int(next_sizes(np.array([np.inf if narrow else seen.half_width]), size, goal)[0])
+        size = int(choose_next_sizes(np.array([np.inf if narrow else seen.half_width]), size, goal)[0])
     expected = predict_sizes(np.array([looks[-1].half_width]), looks[-1].n, goal)[0] if looks else size
     return Decision(tuple(looks), size, int(max(expected, size)), "")
 
@@ -131,7 +131,7 @@ def predict_sizes(half_widths: Array, size: int, goal: Goal) -> Array:
         return np.minimum(np.ceil(size * (half_widths / goal.half_width) ** 2), goal.max_seeds)
 
 
-def next_sizes(half_widths: Array, size: int, goal: Goal) -> Counts:
+def choose_next_sizes(half_widths: Array, size: int, goal: Goal) -> Counts:
     """Return the seeds at the next look: as predicted, at most `GROWTH` times as many, on the grid of sizes."""
     wanted = np.clip(predict_sizes(half_widths, size, goal), size + 1, GROWTH * size)
     steps = np.ceil(np.log(wanted / goal.first) / np.log(STEP) - 1e-9)

@@ -279,7 +279,7 @@ def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Sou
                     f"{join_values(candidate)} in {source.path}; let one {phase} choose, and give the others its "
                     "choice in [[when]] rules"
                 )
-    missing = next((at for at in choice.first_candidates(study.space).table if at not in table), None)
+    missing = next((at for at in choice.choose_first_candidates(study.space).table if at not in table), None)
     if missing is not None:
         raise ResultError(
             f"no file has a {phase}'s choice of `{names}` for {describe(missing)}, which {study.file} asks for. Run "

@@ -54,7 +54,7 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
     method = load_method(replace(study.spec, output=Output(record=BUDGET)))
     if not isinstance(method, ProblemMethod) or method.kind is not Evolution:
         raise InputError(f"`method` must be evolution to be advised on, got {study.spec.method} ({study.file}, method)")
-    *_, space = study.provisional_spaces()
+    *_, space = study.iterate_provisional_spaces()
     for at, values in _choose_points(space, cells):
         if not method.problem(values).is_linear:
             raise InputError(NONLINEAR.format(study.file))

@@ -15,9 +15,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from evogt_study.analysis.design import along_sample, find_points, sample_dimensions, sampled_dimensions
+from evogt_study.analysis.design import find_drawn_dimensions, find_points, find_sample_dimensions, is_along_sample
 from evogt_study.analysis.runs import DRAWN
-from evogt_study.analysis.tables import choice_of_pilot
+from evogt_study.analysis.tables import find_pilot_choice
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
@@ -128,9 +128,11 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     logarithmic.  A recorded variable along x has its medians over the same groups of runs.  In a random sample it is
     drawn as a scatter, and a sampled parameter as a trend.  Raises InputError for an x without numbers.
     """
-    if along_sample(data, request.x):
+    if is_along_sample(data, request.x):
         return draw_trend(data, variable, request)
-    if sampled_dimensions(data) and groups.is_measured(data, request):  # no two points of a random sample form a group
+    if find_drawn_dimensions(data) and groups.is_measured(
+        data, request
+    ):  # no two points of a random sample form a group
         return draw_scatter(data, variable, request)
     runs = _group_along(data, variable, request)
     canvas = make_panels(len(runs.col.values), request)
@@ -151,7 +153,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
         # inches that the labels to the left leave of a column, and of a third of a page
         style.mark_positions(axes, known, 2.5 if len(canvas.axes) == 1 else 1.5)
     references = _draw_references(canvas.axes, numbers, medians, request.slope)
-    choice = choice_of_pilot(data)
+    choice = find_pilot_choice(data)
     if choice is not None:
         bare = data.assign({variable: choice.broadcast_like(data["run_status"]).astype(float)})
         chosen = (_group_along(bare, variable, request).values == 1.0).any(axis=-1)
@@ -276,7 +278,7 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
     """
     groups.get_numeric_array(data, variable)
     here = groups.select_point(data, request.at, groups.find_axes(data, variable))
-    over = request.over if request.over is not None else sample_dimensions(here[variable])[:1]
+    over = request.over if request.over is not None else find_sample_dimensions(here[variable])[:1]
     over = tuple(dim for dim in over if dim != DRAWN)
     if not over:
         raise InputError(f"`--over` must name the dimension of a sample, there is none of `{variable}`")

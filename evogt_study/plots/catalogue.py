@@ -11,8 +11,8 @@ import matplotlib
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.design import sampled_dimensions
-from evogt_study.analysis.runs import KEYS, mark_first, numeric_variables, run_numbers
+from evogt_study.analysis.design import find_drawn_dimensions
+from evogt_study.analysis.runs import KEYS, mark_first, number_runs, numeric_variables
 from evogt_study.analysis.tables import user_variables
 from evogt_study.errors import InputError, name_error
 from evogt_study.plots import array_plots, groups, style
@@ -129,7 +129,7 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     variable = find_main_variable(data)
     if variable is not None:
         return variable
-    planned = status_codes(data["run_status"]).ravel()[mark_first(run_numbers(data[KEYS]).ravel())]
+    planned = status_codes(data["run_status"]).ravel()[mark_first(number_runs(data[KEYS]).ravel())]
     arrays = [name for name in numeric_variables(data) if name not in BOOKKEEPING]
     if has_no_error(data):
         raise InputError(f"{NO_SOLUTION_ERROR}. Name what to draw with --variable: {', '.join(arrays)}")
@@ -198,7 +198,7 @@ KINDS: Mapping[str, PlotKind] = {
     "heat_map": PlotKind(draw_heat_map, lambda *given: len(_list_numeric_axes(*given)) > 1),
     "trend": PlotKind(
         draw_trend,
-        lambda data, variable, request: bool(({*sampled_dimensions(data)} & {*data[variable].dims}) - {*request.at}),
+        lambda data, variable, request: bool(({*find_drawn_dimensions(data)} & {*data[variable].dims}) - {*request.at}),
     ),
     "time_series": PlotKind(array_plots.draw_time_series, _is_time_series, of_arrays=True),
     "spectrum": PlotKind(array_plots.draw_spectrum, _is_spectrum, of_arrays=True),

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from evogt_study.analysis.comparison import compare
-from evogt_study.analysis.runs import DRAWN, keys_of_finished_runs, labels_as_typed
+from evogt_study.analysis.runs import DRAWN, find_finished_keys, labels_as_typed
 from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
@@ -150,7 +150,7 @@ def compare_axis(data: xr.Dataset, variable: str, request: PlotRequest) -> xr.Da
     if axis is None:
         least = _find_min_units(data[variable])
         raise InputError(f"`--hue` must be an axis of several values, and --over have {least} points, to compare them")
-    return compare(here[variable], axis, over, planned=keys_of_finished_runs(here))
+    return compare(here[variable], axis, over, planned=find_finished_keys(here))
 
 
 def name_setups(found: xr.Dataset) -> list[str]:

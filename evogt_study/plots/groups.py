@@ -18,7 +18,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.design import along_sample, sampled_dimensions
+from evogt_study.analysis.design import find_drawn_dimensions, is_along_sample
 from evogt_study.analysis.runs import (
     DRAWN,
     KEYS,
@@ -26,8 +26,8 @@ from evogt_study.analysis.runs import (
     count_runs,
     find_position,
     mark_first,
+    number_runs,
     numeric_variables,
-    run_numbers,
 )
 from evogt_study.errors import InputError, name_error, shorten
 from evogt_study.inference.intervals import Interval, interval
@@ -273,7 +273,7 @@ def group_runs(
     status: npt.NDArray[np.int8] = np.full(values.shape[:4], Status.ok, dtype=np.int8)
     runs: Numbers = np.arange(status.size).reshape(status.shape)
     if {"run_status", KEYS} <= set(here.variables):
-        codes, numbers = status_codes(here["run_status"]), run_numbers(here[KEYS])
+        codes, numbers = status_codes(here["run_status"]), number_runs(here[KEYS])
         status = _to_groups(here["run_status"].variable.copy(data=codes), order, sample)
         runs = _to_groups(xr.Variable(here[KEYS].dims, numbers), order, sample)
         runs = np.where(mark_first(runs), runs, -1)
@@ -406,7 +406,7 @@ def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[s
 
 def find_default_sample(data: xr.Dataset) -> tuple[str, ...]:
     """Return the axes that are a sample by default: the seed, and random samples."""
-    return (DRAWN, *sampled_dimensions(data))
+    return (DRAWN, *find_drawn_dimensions(data))
 
 
 def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
@@ -417,7 +417,7 @@ def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
     if (
         request.x is not None
         and request.x not in axes
-        and not (is_measured(data, request) or along_sample(data, request.x))
+        and not (is_measured(data, request) or is_along_sample(data, request.x))
     ):
         _find_followed_axis(data, axes, request)
     _check_axes([("hue", request.hue), ("col", request.col), *(("over", name) for name in request.over or ())], axes)

@@ -23,7 +23,7 @@ import xarray as xr
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from evogt_study.analysis.design import design_of, sampled_dimensions
+from evogt_study.analysis.design import design_of, find_drawn_dimensions
 from evogt_study.analysis.export import run_table
 from evogt_study.analysis.runs import count_status
 from evogt_study.analysis.statistics import summary
@@ -303,7 +303,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
         found.append(ReportTable(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MAX_ROWS)))
     for dim, along in reversed(points.items()):
         design, size = design_of(data, dim), data.sizes[dim]
-        most = MAX_SAMPLE_POINTS if dim in sampled_dimensions(data) else MAX_ROWS  # of a random sample the first
+        most = MAX_SAMPLE_POINTS if dim in find_drawn_dimensions(data) else MAX_ROWS  # of a random sample the first
         columns = [[str(number) for number in data[dim].values[:most]]]
         columns += [[cut(_to_text(value), MAX_VALUE) for value in coord.values[:most]] for coord in along]
         title = f"The {size:,} points of {dim}: {design.get('rule', design.get('kind', 'design'))}"

@@ -59,7 +59,7 @@ def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ..
     for position in np.ndindex(means.shape[:-1]):
         at = {name: text_label(space.axis(name).values[i]) for name, i in zip(order, position, strict=True)}
         key = tuple(at[name] for name in pilot.by)
-        candidates = pilot.candidates_at(key)
+        candidates = pilot.find_candidates(key)
         usable = [
             (float(mean), float(each[0]) if len(each) == 1 else 0.0, number)  # type: ignore[arg-type]  # checked when read
             for number, (each, mean) in enumerate(zip(candidates, means[position], strict=False))

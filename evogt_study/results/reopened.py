@@ -233,7 +233,7 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Para
         key = tuple(text_label(axis.values[i]) for axis, i in zip(axes, found, strict=True) if i is not None)
         if len(key) < len(axes):
             continue  # a point that is not part of `study`
-        candidates, texts = choice.candidates_at(key), [str(column[position]) for column in columns]
+        candidates, texts = choice.find_candidates(key), [str(column[position]) for column in columns]
         fitting = [each for each in candidates if None not in map(find_value, [(value,) for value in each], texts)]
         if not fitting:
             wanted, got = ", ".join(map(join_values, candidates)), join_values(texts)

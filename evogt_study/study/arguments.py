@@ -81,7 +81,7 @@ class StudyArguments:
                     table[section] = {name: each for name, each in table[section].items() if name not in given}
             if value is not None:
                 names = [name for name, each in given.items() if each is not None or not none_removes]
-                table[key] = table.get(key, {}) | {name: self._entry(key, name, given[name]) for name in names}
+                table[key] = table.get(key, {}) | {name: self._read_entry(key, name, given[name]) for name in names}
         elif key == "designs":
             value = () if value is None else value
             for section in (*SECTIONS, SECTION):
@@ -90,13 +90,13 @@ class StudyArguments:
                 if not isinstance(design, StatedDesign):
                     message = "`designs` must be made by evs.zip_axes, evs.sample or evs.table"
                     raise StudyError(f"{message}, got {shorten(design)}")
-                table.setdefault(design.section, []).append(self._design(design))
+                table.setdefault(design.section, []).append(self._read_design(design))
         elif value is None:
             table.pop("random" if key == "common" else key, None)
         elif key == "common":
             table["random"] = {"common": to_plain(value)}
         elif key in ("method", "problem"):
-            table[key] = self._named(key, value)
+            table[key] = self._read_named(key, value)
         elif key in ("when", "exclude", "depends"):
             is_one = isinstance(value, (str, Mapping))
             table[key] = _to_toml(key, [value] if is_one else list(value) if isinstance(value, Iterable) else value)
@@ -108,15 +108,15 @@ class StudyArguments:
         else:
             table[key] = to_plain(value)
 
-    def _entry(self, key: str, name: str, value: Any) -> Any:
+    def _read_entry(self, key: str, name: str, value: Any) -> Any:
         """Return an axis or a constant."""
         if key == "constants":
             return _to_toml(f"{key}.{name}", value)
         if name in ("method", "problem") and name not in self.table and self._has_choices(name, value):
-            return {label: self._named(name, each) for label, each in value.items()}
-        return self._axis(name, value)
+            return {label: self._read_named(name, each) for label, each in value.items()}
+        return self._read_axis(name, value)
 
-    def _named(self, key: str, value: Any) -> Any:
+    def _read_named(self, key: str, value: Any) -> Any:
         """Return a method or problem: the name of code, or what a file states."""
         if is_problem(value):
             if key == "method":
@@ -138,22 +138,22 @@ class StudyArguments:
         is_parameter = key == "problem" and ":" in str(self.table.get("method", ""))
         return not is_parameter or any(states_problem(each, Path.cwd()) for each in choices.values())
 
-    def _design(self, design: StatedDesign) -> dict[str, Any]:
+    def _read_design(self, design: StatedDesign) -> dict[str, Any]:
         made, section = {}, design.section
         for name, value in design.table.items():
             if section == "zip" and name != "name":
-                made[name] = self._axis(name, value)
+                made[name] = self._read_axis(name, value)
             else:  # the values of a choice are values of a parameter, and the others numbers of a distribution
                 is_plain = section == "sample" and not (isinstance(value, Mapping) and "choice" in value)
                 made[name] = _to_toml(f"{section}.{name}", to_plain(value) if is_plain else value)
         return made
 
-    def _axis(self, name: str, values: Any) -> Any:
+    def _read_axis(self, name: str, values: Any) -> Any:
         """Return the values of an axis.  Consecutive integers are their first one and their number."""
         if isinstance(values, Mapping):
             if _RANGE.intersection(values) and all(np.isscalar(each) for each in values.values()):
                 return to_plain(dict(values))
-            return {label: self._object(name, label, value) for label, value in values.items()}
+            return {label: self._read_object(name, label, value) for label, value in values.items()}
         if hasattr(values, "dims"):  # a DataArray of xarray, whose entries are arrays
             values = values.values
         if isinstance(values, (set, frozenset)):
@@ -172,7 +172,7 @@ class StudyArguments:
                 values = np.array(values)
         return _to_toml(f"axes.{name}", values)
 
-    def _object(self, name: str, label: Any, value: Any) -> dict[str, Any]:
+    def _read_object(self, name: str, label: Any, value: Any) -> dict[str, Any]:
         if not isinstance(label, str) or not label:
             raise StudyError(f"`{name}` must have names that are strings, got {shorten(label)} (axes.{name})")
         fingerprint, self.objects[fingerprint] = pickle_object(value, f"{name} = {label}")
@@ -200,7 +200,7 @@ class StudyArguments:
         folder: the folder to which the study's own paths are relative.  Raises StudyError.
         """
         there = path.resolve().parent
-        references = {code.reference: _reference_from(code, there) for code in self.codes.values()}
+        references = {code.reference: _make_reference(code, there) for code in self.codes.values()}
         table = {key: _to_file(key, each, {} if key in _NO_CODE else references) for key, each in self.table.items()}
         for each in table.get("table", []):
             source = folder.resolve() / each.get("file", "")
@@ -261,7 +261,7 @@ def _to_file(where: str, value: Any, references: Mapping[str, str]) -> Any:
     return {name: _to_file(f"{where}.{name}", each, references) for name, each in value.items()}
 
 
-def _reference_from(code: UserCode, folder: Path) -> str:
+def _make_reference(code: UserCode, folder: Path) -> str:
     """Return the reference of the code for a study file in `folder`.  Raises StudyError if the code has none."""
     if code.kind in (CodeKind.MODULE, CodeKind.DECLARED):
         return code.reference

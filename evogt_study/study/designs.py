@@ -275,7 +275,7 @@ def make_sample_generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SAMPLES,)))
 
 
-def _sobol(dimension: int, count: int, seed: int) -> Array:
+def _draw_sobol(dimension: int, count: int, seed: int) -> Array:
     """Return points (count, dimension) of a Sobol sequence, scrambled (Owen by linear matrices and shifts: SciPy)."""
     # a power of two, then cut: SciPy warns of other numbers, and `warn_of_count` does this once
     engine = scipy.stats.qmc.Sobol(dimension, rng=make_sample_generator(seed))
@@ -283,7 +283,7 @@ def _sobol(dimension: int, count: int, seed: int) -> Array:
     return points
 
 
-def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
+def _draw_latin_hypercube(dimension: int, count: int, seed: int) -> Array:
     """Return a nested Latin hypercube: if `count` is even, its first half is a Latin hypercube too, and so on.
 
     It begins with the odd part of `count` and doubles the number: each point is in one interval of half the width, and
@@ -301,20 +301,20 @@ def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
     return points
 
 
-def _saltelli(dimension: int, count: int, seed: int, second_order: bool = False) -> Array:
+def _draw_saltelli(dimension: int, count: int, seed: int, second_order: bool = False) -> Array:
     """Return for each of `count` Sobol points (a, b) in twice the dimension: a, then a with one coordinate of b each,
     then b.
 
     second_order: also b with one coordinate of a each, before b.  The order is as in SALib (Saltelli 2002).
     """
-    base = _sobol(2 * dimension, count, seed)
+    base = _draw_sobol(2 * dimension, count, seed)
     a, b = base[:, None, :dimension], base[:, None, dimension:]
     one = np.eye(dimension, dtype=bool)
     blocks = [a, np.where(one, b, a), *([np.where(one, a, b)] if second_order else []), b]
     return np.concatenate(blocks, axis=1).reshape(-1, dimension)
 
 
-def _morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
+def _draw_morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
     """`count` trajectories of Morris (1991): every coordinate moves once by p/(2(p - 1)), with p levels."""
     # trajectory by trajectory, so that a larger count begins with the trajectories of a smaller one
     drawn = make_sample_generator(seed).random((count, 3, dimension))
@@ -328,18 +328,18 @@ def _morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
 
 
 RULES: Mapping[str, Rule] = {
-    "sobol": Rule(_sobol, balanced=True),
+    "sobol": Rule(_draw_sobol, balanced=True),
     "halton": Rule(
         lambda dimension, count, seed: scipy.stats.qmc.Halton(dimension, rng=make_sample_generator(seed)).random(count)
     ),
-    "latin_hypercube": Rule(_latin_hypercube, nested=False),
+    "latin_hypercube": Rule(_draw_latin_hypercube, nested=False),
     "random": Rule(lambda dimension, count, seed: make_sample_generator(seed).random((count, dimension))),
     "saltelli": Rule(
-        _saltelli, balanced=True, options=("second_order",),
+        _draw_saltelli, balanced=True, options=("second_order",),
         per_count=lambda dimension, second_order: (2 if second_order else 1) * dimension + 2,
     ),
     "morris": Rule(
-        _morris, closed=True, options=("levels",), per_count=lambda dimension, levels: dimension + 1
+        _draw_morris, closed=True, options=("levels",), per_count=lambda dimension, levels: dimension + 1
     ),
 }  # fmt: skip
 
@@ -361,7 +361,7 @@ def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantile
         values = list_values(given)
         if not values:
             raise inside.mistake("a list of at least one value", given)
-        return lambda unit: [values[number] for number in _number_parts(unit, len(values))]
+        return lambda unit: [values[number] for number in _pick_integers(unit, len(values))]
     keys = ("mean", "std") if kind == "normal" else ("from", "to")
     if not isinstance(given, dict):
         raise inside.mistake(f"{{ {', '.join(keys)} }}", given)
@@ -373,7 +373,7 @@ def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantile
         first, count = low, high - low + 1
         if max(abs(low), abs(high)) > MOST_INTEGERS:
             raise inside.mistake(f"{{ from, to }} of two integers of at most {MOST_INTEGERS:,}", given)
-        return lambda unit: [first + number for number in _number_parts(unit, count)]
+        return lambda unit: [first + number for number in _pick_integers(unit, count)]
     if closed:
         raise place.mistake("bounded with this rule, which goes to both ends", raw, "use { from, to }")
     mean, std = inside.number(given, "mean"), inside.number(given, "std")
@@ -387,7 +387,7 @@ def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantile
     ]
 
 
-def _number_parts(unit: Array, count: int) -> list[int]:
+def _pick_integers(unit: Array, count: int) -> list[int]:
     """Return integers below `count`.  Each has an equal part of the unit interval."""
     # rules that are closed draw 1 too, which belongs to the last
     numbers: list[int] = np.floor(unit * count).astype(int).clip(0, count - 1).tolist()

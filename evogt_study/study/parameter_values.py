@@ -303,7 +303,7 @@ class Resources:
         formulas = {name: compile_formula(name, text, place.at(name), declared)[1] for name, text in texts.items()}
         return Resources(formulas, table.queue, table.retry_memory, place)
 
-    def needs_of(self, values: Values) -> Needs:
+    def compute_needs(self, values: Values) -> Needs:
         """Return what a case needs, rounded up.  Raises StudyError if it is not positive."""
         found = dict[str, int]()
         for name, formula in self.formulas.items():

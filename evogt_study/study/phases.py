@@ -61,14 +61,14 @@ class Pilot:
     space: CaseSpace
     better: str = ""
 
-    def candidates_at(self, key: tuple[str, ...]) -> tuple[Candidate, ...]:
+    def find_candidates(self, key: tuple[str, ...]) -> tuple[Candidate, ...]:
         """Return the candidates at a point of `by`, given by its labels."""
         return self.candidates[None if None in self.candidates else key[0]]
 
-    def first_candidates(self, space: CaseSpace) -> ParameterTable:
+    def choose_first_candidates(self, space: CaseSpace) -> ParameterTable:
         """Return a stand-in for the choice, to look at the study's `space` before the pilot has run."""
         labels = [[text_label(value) for value in space.axis(name).values] for name in self.by]
-        table = {key: self.candidates_at(key)[0] for key in product(*labels)}
+        table = {key: self.find_candidates(key)[0] for key in product(*labels)}
         return ParameterTable(self.parameters, self.by, table)
 
 

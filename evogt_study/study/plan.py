@@ -46,7 +46,7 @@ sized by the shortest run then takes 6 s instead of 0.7 s."""
 
 
 # 20 of SHA-256's 64 digits: two of 10 million different cases share a key with a probability of 4e-11
-def run_keys(method: Method, space: CaseSpace) -> Keys:
+def compute_run_keys(method: Method, space: CaseSpace) -> Keys:
     """Compute the key of every case, by its number; empty if none is planned.
 
     `BoundCase.key` is the key of one case.  Here a case is bound once for all points of the inner axes: axes of
@@ -132,7 +132,7 @@ class Plan:
     @cached_property
     def keys(self) -> Keys:
         """The key of every case, by its number, empty if none is planned."""
-        return run_keys(self.method, self.space)
+        return compute_run_keys(self.method, self.space)
 
     @property
     def runs(self) -> Order:
@@ -168,7 +168,7 @@ class Plan:
     @property
     def order(self) -> Order:
         """All points: neighbours share stages, long runs come first, and seeds come in turn if that is cheap."""
-        order = longest_first(self.space, self.method.stage_parameters or (), self.work)
+        order = order_longest_first(self.space, self.method.stage_parameters or (), self.work)
         if SEED not in self.space.names or not self.in_turn:
             return order
         axis = self.space.names.index(SEED)
@@ -194,7 +194,7 @@ class Plan:
             keys = self.keys[block].astype(str).tolist()
             for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
                 if values is not None:
-                    needs = NO_NEEDS if self.resources is None else self.resources.needs_of(values)
+                    needs = NO_NEEDS if self.resources is None else self.resources.compute_needs(values)
                     yield Case(index, values, key, needs)
 
     def trials(self, numbers: Order) -> Order:
@@ -242,13 +242,13 @@ def count_needs(study: Study) -> dict[Needs, int]:
 # memory, order and rough work are needed before anything runs
 def plan_study(study: Study) -> list[Plan]:
     """Plan all phases before any has run, with stand-ins for their choices."""
-    spaces = study.provisional_spaces()
+    spaces = study.iterate_provisional_spaces()
     return [plan_phase(study, replace(phase, space=space)) for phase, space in zip(study.phases, spaces, strict=True)]
 
 
 # A long run that begins last leaves the other workers idle: with one batch of 3 s among batches of 0.2 s, a study takes
 # 5.2 s if it comes last and 3.7 s if it comes first.
-def longest_first(space: CaseSpace, leading: Iterable[str], work: Work | None = None) -> Order:
+def order_longest_first(space: CaseSpace, leading: Iterable[str], work: Work | None = None) -> Order:
     """Put the `leading` axes outermost, so that neighbours share what these determine, and costly groups first.
 
     A group is the cases with equal `leading` parameters.  It stays together and in its order.
@@ -301,7 +301,7 @@ def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | Non
     works: list[float] = []
     known: dict[tuple[Value | None, ...], float] = {}
     sizes = plan.method.setup_parameters
-    order = longest_first(plan.space, plan.method.stage_parameters or ())
+    order = order_longest_first(plan.space, plan.method.stage_parameters or ())
     order = order if numbers is None else order[np.isin(order, numbers)]
     for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
         size = tuple(map(values.get, sizes))

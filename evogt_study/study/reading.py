@@ -44,7 +44,7 @@ class Reader:
     def __init__(self, table: StudyModel, file: str, named: Named) -> None:
         self.table, self.file, self.named = table, file, named
         try:
-            self.choices = self._choices()
+            self.choices = self._read_choices()
             self.spec = self._read_spec()
             self.method = load_method(self.spec)
             for name in ("method", "problem"):
@@ -131,7 +131,7 @@ class Reader:
         """Return the functions and the classes that parameters name, wherever these get a value."""
         references, kinds = dict[str, UserCode](), list[tuple[str, str, int]]()
         for name, parameter in self.method.parameters.items():
-            for text in dict.fromkeys(_strings_in(self._given.get(name))):
+            for text in dict.fromkeys(_iterate_strings(self._given.get(name))):
                 # each once, since naming it reads and hashes its files
                 if parameter.takes_code and ":" in text and text not in references:
                     references[text] = self.named(text, self.table.depends)
@@ -142,7 +142,7 @@ class Reader:
                         kinds.append((name, text, hash(tuple(parameter.kinds[text].parameters().items()))))
         return tuple(references.values()), tuple(kinds)
 
-    def _choices(self) -> dict[str, dict[str, Any]]:
+    def _read_choices(self) -> dict[str, dict[str, Any]]:
         """Return the methods and problems that axes of these names choose, if the study states none for all cases."""
         found: dict[str, dict[str, Any]] = {}
         folder = Path(self.file).parent
@@ -268,12 +268,12 @@ class Reader:
         return frozenset(labels)
 
 
-def _strings_in(raw: Any) -> Iterator[str]:
+def _iterate_strings(raw: Any) -> Iterator[str]:
     """Yield the strings in the values of a parameter: one value, a list, or the choice of a sample."""
     if isinstance(raw, str):
         yield raw
     for each in raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ():
-        yield from _strings_in(each)
+        yield from _iterate_strings(each)
 
 
 def _warn_of_near_values(axis: Axis, place: SourceLocation) -> None:

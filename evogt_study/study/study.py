@@ -306,13 +306,13 @@ class Study:
         """The method that runs the cases."""
         return load_method(self.spec)
 
-    def provisional_spaces(self) -> Iterator[CaseSpace]:
+    def iterate_provisional_spaces(self) -> Iterator[CaseSpace]:
         """Yield the cases of each phase before any has run, with the first candidate as the choice of a pilot."""
         chosen: tuple[ParameterTable, ...] = ()
         for phase in self.phases:
             yield phase.space.with_chosen(*chosen)
             if phase.choice is not None:
-                chosen += (phase.choice.first_candidates(self.space),)
+                chosen += (phase.choice.choose_first_candidates(self.space),)
 
 
 def check_study(given: object) -> None:
@@ -332,7 +332,7 @@ def _read(model: StudyModel, file: str, named: Named, *, warn: bool = True) -> S
 def _check_cases(study: Study) -> None:
     """Raise StudyError if a case lacks a parameter that it needs, or if its parameters do not fit together."""
     method, few = study.method, {SEED} & {*study.method.key_only_parameters}  # few seeds stand for all
-    for space in reversed([*study.provisional_spaces()]):
+    for space in reversed([*study.iterate_provisional_spaces()]):
         for at in space.representatives(method.setup_parameters):
             values = space.resolve(at)
             needed = () if values is None else method.list_required_parameters(values)
@@ -350,16 +350,16 @@ def _check_cases(study: Study) -> None:
             if values is None:
                 continue
             if study.resources is not None:
-                study.resources.needs_of(values)
+                study.resources.compute_needs(values)
             try:
                 method.bind(values).check()
             except ParameterError as error:
-                raise StudyError(str(error.at(f"{study.file}, {_section_of(study, error.name, values)}"))) from None
+                raise StudyError(str(error.at(f"{study.file}, {_find_section(study, error.name, values)}"))) from None
             except InputError as error:
                 raise StudyError(f"{error} ({study.file}, problem)") from None
 
 
-def _section_of(study: Study, name: str, values: Values) -> str:
+def _find_section(study: Study, name: str, values: Values) -> str:
     """Return the key that gives a parameter its value in a case."""
     space, pilot = study.space, study.pilot
     # a rule may replace a constant in some cases: the value shows which of the two holds here

@@ -78,10 +78,10 @@ def test_no_two_parts_of_a_comparison_disagree(seed, estimand, better):
 def test_intervals_of_a_probability_and_of_a_median_exclude_exactly_if_the_test_rejects(alpha):
     for n in range(1, 80):
         for wins in range(n + 1):
-            rejects = float(tests.sign_p(wins, n - wins)) <= alpha
-            low, high = tests.win_interval(wins, n, alpha)
+            rejects = float(tests.compute_sign_p(wins, n - wins)) <= alpha
+            low, high = tests.compute_win_interval(wins, n, alpha)
             assert (low > 0.5 or high < 0.5) == rejects, (n, wins)
-            low, high = tests.median_interval(np.array([-1.0] * wins + [1.0] * (n - wins)), alpha)
+            low, high = tests.compute_median_interval(np.array([-1.0] * wins + [1.0] * (n - wins)), alpha)
             assert (low > 0 or high < 0) == rejects, (n, wins)
 
 
@@ -108,18 +108,20 @@ def test_a_sign_test_and_adjusted_p_values_have_the_answers_of_r():
     found = evs.compare(make_array(np.stack([np.ones(10), np.where(np.arange(10), 2.0, 0.5)])), "method")
     assert found.p_value.item() == pytest.approx(0.02148437500000001, rel=1e-10)
     np.testing.assert_allclose(found.probability_ci, [0.5549838829718046, 0.9974714214555382], rtol=1e-10)
-    np.testing.assert_allclose(tests.win_interval(7, 10, 0.05), [0.3475471499400027, 0.9332604888222655], rtol=1e-10)
+    np.testing.assert_allclose(
+        tests.compute_win_interval(7, 10, 0.05), [0.3475471499400027, 0.9332604888222655], rtol=1e-10
+    )
     p = np.array([0.03, 0.01, NAN, 0.04, 0.02])
     np.testing.assert_allclose(tests.holm(p), [0.06, 0.04, NAN, 0.06, 0.06])
-    assert ((p <= tests.holm_levels(p, 0.05)) == (tests.holm(p) <= 0.05))[~np.isnan(p)].all()
+    assert ((p <= tests.find_holm_levels(p, 0.05)) == (tests.holm(p) <= 0.05))[~np.isnan(p)].all()
 
 
 def test_fiellers_interval_has_the_ratios_that_the_test_accepts():
     rng = np.random.default_rng(1)
     x, y = rng.normal(3.0, 1.0, 12), rng.normal(5.0, 1.0, 12)
-    for end in tests.ratio_of_means_interval(x, y, 0.05):
+    for end in tests.compute_fieller_interval(x, y, 0.05):
         assert scipy.stats.ttest_1samp(x - end * y, 0.0).pvalue == pytest.approx(0.05, rel=1e-9)
-    assert tests.ratio_of_means_interval(x, y - 5.0, 0.05) is None
+    assert tests.compute_fieller_interval(x, y - 5.0, 0.05) is None
     base = np.array([0.5, 0.6, 0.7, 0.5, 0.6, 0.7, 0.5, 0.6, 40.0, 60.0])  # a mean that is not clearly positive
     values = make_array(np.stack([base + 2.0 + 0.1 * np.random.default_rng(0).standard_normal(10), base]))
     found = evs.compare(values, "method", estimand="mean", better="higher")

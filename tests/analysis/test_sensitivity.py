@@ -10,7 +10,7 @@ from SALib.sample import morris as trajectories
 from SALib.sample import sobol as blocks
 
 import evogt_study as evs
-from evogt_study.analysis.sensitivity import sensitivity_table
+from evogt_study.analysis.sensitivity import format_sensitivity
 from evogt_study.analysis.statistics import IncompleteWarning
 from evogt_study.errors import InputError
 from evogt_study.schema.variables import Status
@@ -128,14 +128,14 @@ def test_the_table_has_the_largest_share_first_and_counts_missing_runs():
     points, noise = uniform(), np.random.default_rng(0).normal(0, 0.3, (256, 3))
     values = np.where(points[:, :1] > 25.0, np.nan, f(points)[:, None] + noise)
     found = evs.sensitivity(sampled(points, values, extra=("seed",)), missing="drop")
-    lines = sensitivity_table(found).splitlines()
+    lines = format_sensitivity(found).splitlines()
     assert lines[0].split()[:2] == ["parameter", "first_order"]
     assert [line.split()[0] for line in lines[2:6]] == ["gamma", "k", "tau", "seed"]
     assert lines[2].endswith(f"{int(found.n_ok)}/256")
     assert lines[7].startswith("runs without a value are left out")
-    assert r"\toprule" in sensitivity_table(found, "latex")
+    assert r"\toprule" in format_sensitivity(found, "latex")
     points = blocks.sample(PROBLEM, 16, seed=1)
-    pairs = sensitivity_table(evs.sensitivity(sampled(points, f(points))))
+    pairs = format_sensitivity(evs.sensitivity(sampled(points, f(points))))
     assert {line.split("  ")[0] for line in pairs.splitlines()[-5:-2]} == {"gamma, k", "gamma, tau", "k, tau"}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from evogt_study.analysis.orders import eoc_table, observed_orders, orders_table
+from evogt_study.analysis.orders import eoc_table, format_orders, observed_orders
 from evogt_study.analysis.statistics import IncompleteWarning, summary
 from evogt_study.analysis.tables import (
     NumberFormat,
@@ -176,7 +176,7 @@ ORDERS = xr.DataArray(
 
 
 def test_each_series_has_its_number_and_order_and_the_last_row_the_slope():
-    lines = orders_table(observed_orders(ORDERS, "N"), "N", "mean").splitlines()
+    lines = format_orders(observed_orders(ORDERS, "N"), "N", "mean").splitlines()
     assert re.split(" {2,}", lines[0]) == ["N", "one_step mean", "one_step EOC", "b mean", "b EOC"]
     assert [line.split() for line in lines[2:]] == [
         ["10", "0.0400", "-", "0.300", "-"],
@@ -184,10 +184,10 @@ def test_each_series_has_its_number_and_order_and_the_last_row_the_slope():
         ["40", "0.00250", "-2.00", "0.0750", "-"],
         ["slope", "-2.00", "-1.00"],
     ]
-    latex = orders_table(observed_orders(ORDERS, "N"), "N", "mean", "latex", THREE)
+    latex = format_orders(observed_orders(ORDERS, "N"), "N", "mean", "latex", THREE)
     assert r"N & one\_step mean & one\_step EOC & b mean & b EOC \\" in latex
     assert r"20 & $1.00\times10^{-2}$ & $-2.00$ & -- 0/1 & -- \\" in latex
     one = ORDERS.isel(scheme=0)  # also along a parameter that follows an axis
-    assert orders_table(observed_orders(one, "h"), "h", "mean").splitlines()[3].split() == ["0.05", "0.0100", "2.00"]
+    assert format_orders(observed_orders(one, "h"), "h", "mean").splitlines()[3].split() == ["0.05", "0.0100", "2.00"]
     data = one.to_dataset().assign(run_key=one.astype(str).astype(object))
     assert eoc_table(data, TableRequest(), "h").splitlines()[-1].split() == ["slope", "2.00"]

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.stats import qmc
 
-from evogt_study.inference.polynomial_chaos import Bases, moments_of_fit
-from evogt_study.inference.sensitivity import fill_gaps, moments_of_blocks
+from evogt_study.inference.polynomial_chaos import Bases, compute_fit_moments
+from evogt_study.inference.sensitivity import compute_block_moments, fill_gaps
 
 
 def named(moments, d, unseen=0.0, fresh=False):
@@ -27,7 +27,7 @@ def indices_of_blocks(values, d, fresh=False):
     points = values.reshape(-1, values.shape[-1]).copy()
     known = np.isfinite(points).any(axis=1)
     points[known] = fill_gaps(points[known], common=not fresh, least=1)
-    return named(moments_of_blocks(points.reshape(values.shape), d), d, fresh=fresh)
+    return named(compute_block_moments(points.reshape(values.shape), d), d, fresh=fresh)
 
 
 def indices_of_sample(values, sample):
@@ -35,7 +35,7 @@ def indices_of_sample(values, sample):
     known = np.isfinite(values).any(axis=1)
     runs = 1.0 / (1.0 / np.isfinite(values[known]).sum(axis=1)).mean()
     y = fill_gaps(values[known], common=True, least=1)
-    moments, unseen = moments_of_fit(Bases(sample[known]), sample.shape[1], y, runs, fresh=False)
+    moments, unseen = compute_fit_moments(Bases(sample[known]), sample.shape[1], y, runs, fresh=False)
     return named(moments, sample.shape[1], unseen)
 
 

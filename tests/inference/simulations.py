@@ -17,9 +17,9 @@ from evogt_study.analysis.statistics import summary
 from evogt_study.inference import comparisons
 from evogt_study.inference.intervals import Interval, interval, share_interval
 from evogt_study.inference.kernels import HEAVY, tail_index
-from evogt_study.inference.polynomial_chaos import shapley_effects
-from evogt_study.inference.sensitivity import dependence
-from evogt_study.inference.sequential import FIRST, Goal, compute_look, decide, next_sizes
+from evogt_study.inference.polynomial_chaos import compute_shapley_effects
+from evogt_study.inference.sensitivity import describe_dependence
+from evogt_study.inference.sequential import FIRST, Goal, choose_next_sizes, compute_look, decide
 
 SEED = 20_261_122
 SAMPLES = 10_000
@@ -119,7 +119,7 @@ def found_dependence(kind, points, draws=1_000):
     """Share of samples in which the test says that parameters depend on each other."""
     rng = np.random.default_rng([SEED, points])
     samples = (DEPENDENCES[kind](rng.normal(size=(2 * points, 3)))[:points] for _ in range(draws))
-    return float(np.mean([bool(dependence(each, "abc")) for each in samples]))
+    return float(np.mean([bool(describe_dependence(each, "abc")) for each in samples]))
 
 
 def coverage_of_shapley(draws=100):
@@ -127,7 +127,7 @@ def coverage_of_shapley(draws=100):
     rng, hits = np.random.default_rng(SEED), []
     for _ in range(draws):
         x = rng.normal(size=(256, 2)) @ np.array([[1, 0.9], [0, 0.19**0.5]])
-        (effect, _), (alone, _) = shapley_effects(x, x.sum(axis=1), 0.95)
+        (effect, _), (alone, _) = compute_shapley_effects(x, x.sum(axis=1), 0.95)
         hits.append([effect[1] <= 0.5 <= effect[2], alone[1] <= 0.95 <= alone[2]])
     return np.mean(hits, axis=0).tolist()
 
@@ -185,7 +185,9 @@ def leaders(studies, estimand="win"):
         names = tuple(map(str, range(len(values))))
         if estimand == "win":
             losses = np.where(np.isnan(values), np.inf, values)[..., None]
-            pairs = comparisons.compare_wins(comparisons.unit_margins(losses, np.ones(losses.shape, dtype=bool)))
+            pairs = comparisons.compare_wins(
+                comparisons.compute_unit_margins(losses, np.ones(losses.shape, dtype=bool))
+            )
         else:
             units = np.log(values) if estimand == "geometric_mean" else values
             pairs = comparisons.compare_means(units, 1, estimand, np.isnan(values).any(axis=1), names, "seed")
@@ -313,7 +315,7 @@ def precision_studies(studies, goal, seed=SEED):
         end = (half <= goal.half_width) | (size >= goal.max_seeds)
         used[study[end], cell[end]] = size
         holds[study[end], cell[end]] = ((low <= truth[cell]) & (truth[cell] <= high))[end]
-        sizes[study[~end], cell[~end]] = next_sizes(half[~end], size, goal)
+        sizes[study[~end], cell[~end]] = choose_next_sizes(half[~end], size, goal)
     return used, holds
 
 

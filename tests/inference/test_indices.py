@@ -19,7 +19,7 @@ from SALib.sample import morris
 
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.polynomial_chaos import shapley_effects
+from evogt_study.inference.polynomial_chaos import compute_shapley_effects
 from evogt_study.inference.sensitivity import compute_effects
 
 PROBLEM = {"num_vars": 3, "names": ["a", "b", "c"], "bounds": [[0, 1]] * 3}
@@ -97,15 +97,15 @@ def test_a_full_product_of_discrete_values_has_its_analysis_of_variance():
 def test_shapley_effects_of_dependent_parameters():
     """y = x_1 + x_2 with correlation 0.9: each has half, and explains (1 + 0.9) / 2 alone (Owen & Prieur 2017)."""
     x = np.random.default_rng(0).normal(size=(256, 2)) @ np.array([[1, 0.9], [0, 0.19**0.5]])
-    found, alone = shapley_effects(x, x.sum(axis=1), 0.95)
+    found, alone = compute_shapley_effects(x, x.sum(axis=1), 0.95)
     np.testing.assert_allclose(found[:, 0], 0.5, atol=0.02)
     np.testing.assert_allclose(alone[:, 0], 0.95, atol=0.03)
     assert found[:, 0].sum() == pytest.approx(1.0, abs=0.01)
     independent = points("sobol", 256, 3, 0)
-    found, alone = shapley_effects(independent, independent @ [1.0, 2.0, 0.0], 0.95)
+    found, alone = compute_shapley_effects(independent, independent @ [1.0, 2.0, 0.0], 0.95)
     np.testing.assert_allclose(found[:, 0], [0.2, 0.8, 0.0], atol=0.02)
     with pytest.raises(InputError, match="at most 8 for Shapley effects, got 9"):
-        shapley_effects(np.zeros((30, 9)), np.zeros(30), 0.95)
+        compute_shapley_effects(np.zeros((30, 9)), np.zeros(30), 0.95)
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------

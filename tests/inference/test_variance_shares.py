@@ -10,7 +10,7 @@ import evogt_study as evs
 from evogt_study.analysis.design import Design
 from evogt_study.errors import InputError
 from evogt_study.inference.means import fit_blocks, pseudo_values
-from evogt_study.inference.sensitivity import grid_components
+from evogt_study.inference.sensitivity import compute_grid_components
 
 
 def by_hand(y):
@@ -41,10 +41,10 @@ def make_array(y, dims=("a", "b", "seed")):
 
 def test_components_are_the_mean_squares_less_their_noise():
     y = draw_values()
-    own, seeds = grid_components(y, fresh=False, confidence=0.95)
+    own, seeds = compute_grid_components(y, fresh=False, confidence=0.95)
     for name, expected in by_hand(y).items():
         assert (own | seeds)[name][0] == pytest.approx(expected, rel=1e-11), name
-    fresh, run = grid_components(y, fresh=True, confidence=0.95)
+    fresh, run = compute_grid_components(y, fresh=True, confidence=0.95)
     within = y.var(axis=2, ddof=1).mean()
     assert run["run"][0] == pytest.approx(within, rel=1e-12)
     assert fresh[(0,)][0] == pytest.approx(((y.mean((1, 2)) - y.mean()) ** 2).mean() - within / 20 / 6, rel=1e-10)

@@ -9,7 +9,7 @@ from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json
 from evogt_study.study.case_space import Axis, CaseSpace
-from evogt_study.study.plan import run_keys
+from evogt_study.study.plan import compute_run_keys
 
 
 class LeastCase(BoundCase):
@@ -71,6 +71,6 @@ def test_a_plan_binds_each_setup_once(monkeypatch):
     bound, bind = [], SeededMethod.bind
     monkeypatch.setattr(SeededMethod, "bind", lambda self, values: bound.append(values) or bind(self, values))
     space = CaseSpace((Axis("seed", tuple(range(50))), Axis("i", (3, 1, 2)), Axis("j", (1, 2))), {})
-    keys = run_keys(SeededMethod(), space)
+    keys = compute_run_keys(SeededMethod(), space)
     assert [values["i"] for values in bound] == [3, 1, 2]
     assert keys.astype(str).tolist() == [SeededCase(space.values(number)).key for number in range(space.size)]

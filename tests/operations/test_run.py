@@ -13,7 +13,7 @@ from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.analysis.tables import choice_of_pilot
+from evogt_study.analysis.tables import find_pilot_choice
 from evogt_study.errors import PilotError
 from evogt_study.results.finished import shard_folder, write_shard
 from evogt_study.results.netcdf import read_result
@@ -211,7 +211,7 @@ def test_pilot_chooses_several_parameters_by_any_scalar(own_study, client, tmp_p
         assert data.error.sel(target=6, seed=0) == 5.0
     pilot = read_result(tmp_path / "own.nc")["pilot"]
     assert (pilot.gamma.values.tolist(), pilot.level.values.tolist()) == ([1, 2, 2, 6], [8, 4, 3, 1])
-    assert choice_of_pilot(pilot).argmax("candidate").values.tolist() == [2, 0]
+    assert find_pilot_choice(pilot).argmax("candidate").values.tolist() == [2, 0]
 
 
 def test_provenance_is_in_the_file(small_study, small, client, tmp_path):

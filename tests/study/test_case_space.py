@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import Axis, CaseSpace, ParameterTable, When, matches
-from evogt_study.study.plan import count_shared_work, estimate_peak_memory, longest_first, plan_phase, plan_study
+from evogt_study.study.plan import count_shared_work, estimate_peak_memory, order_longest_first, plan_phase, plan_study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
 quick = settings(derandomize=True, deadline=None, max_examples=150)
@@ -83,7 +83,7 @@ def test_representatives_meet_every_combination_of_rules(space):
 @quick
 @given(spaces(), st.lists(st.sampled_from("abcdxyz"), unique=True, max_size=5))
 def test_the_order_meets_each_case_once_and_keeps_equal_leading_values_together(space, leading):
-    order = longest_first(space, leading)
+    order = order_longest_first(space, leading)
     assert sorted(order.tolist()) == list(range(space.size))
     ordered = [name for name in leading if name in space.names]
     met = [space.values(int(index)) for index in order]
