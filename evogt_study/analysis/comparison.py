@@ -9,21 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from evogt_study.analysis import statistics
 from evogt_study.analysis.design import Design
-from evogt_study.analysis.runs import (
-    Layout,
-    labels_as_typed,
-    lay_out_units,
-    mark_runs,
-)
-from evogt_study.analysis.statistics import (
-    BOUND,
-    check_confidence,
-    check_dimension_names,
-    check_dimensions,
-    check_options,
-    keep_coordinates,
-)
+from evogt_study.analysis.runs import Layout, labels_as_typed, lay_out_units, mark_runs
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import comparisons as tests
 from evogt_study.inference import kernels
@@ -156,13 +144,13 @@ def compare(
     >>> print(compare(x.rename("error"), "m").conclusion.item())  # doctest: +ELLIPSIS
     a has a lower error than b on 6 of 6 seeds (p = 0.031, sign test). 95 % intervals: ...
     """
-    check_confidence(confidence)
-    check_options(failures=(failures, ("loss", "omit")), family=(family, ("setup", "all")))
+    statistics.check_confidence(confidence)
+    statistics.check_options(failures=(failures, ("loss", "omit")), family=(family, ("setup", "all")))
     options = {"omit": failures == "omit", "alpha": 1.0 - confidence, "margin": margin}
     over_dims = check_paired_dimensions(values, dim, over)
     if values.sizes[dim] < 2:
         raise InputError(f"`dim` must have at least two values, {dim} has {values.sizes[dim]}")
-    check_dimension_names(values.dims, _LONG_NAMES)
+    statistics.check_dimension_names(values.dims, _LONG_NAMES)
     design, laid_out = Design.of(values, planned=planned), lay_out_units(values, over_dims, units, planned)
     runs = mark_runs(values, laid_out.dims, planned, paired=dim)
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
@@ -184,11 +172,11 @@ def compare(
         each |= {"p_value": p_value, "note": design.note(*each["note"], *more, streams=False)}
     for name, long_name in _LONG_NAMES.items():
         own = [dim] if np.ndim(found[0][name]) and name not in ("effect_ci", "probability_ci") else []
-        own += [BOUND] if name.endswith("_ci") else []
+        own += [statistics.BOUND] if name.endswith("_ci") else []
         column = np.array([each[name] for each in found], dtype=object if isinstance(found[0][name], str) else None)
         data[name] = ((*rest, *own), column.reshape((*shape, *column.shape[1:])), {"long_name": long_name})
     data["effect"][2]["units"] = "1" if question.scale != DIFFERENCE else str(values.attrs.get("units", "1"))
-    made = xr.Dataset(data).assign_coords(keep_coordinates(values, over_dims) | {BOUND: ["lower", "upper"]})
+    made = xr.Dataset(data).assign_coords(statistics.keep_coordinates(values, over_dims) | statistics.BOUNDS)
     direction = f"{NEAREST} {question.target:g}" if question.direction == NEAREST else question.direction
     return made.assign_attrs(
         dim=dim, over=" ".join(over_dims), of=str(values.name), estimand=question.estimand, better=direction,
@@ -213,7 +201,7 @@ def _read_question(
     """Return the estimand, direction and scale, from the options, the attributes of the variable and its values."""
     declared, stated, pooled = direction_and_estimand(values), estimand, laid_out.within > 1
     estimand = estimand or declared[1] or WIN
-    check_options(estimand=(estimand, tests.ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
+    statistics.check_options(estimand=(estimand, tests.ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
     direction, target = parse_better(better or declared[0])
     numbers = np.ravel(values.values).astype(float)
     two_valued, known = is_two_valued(numbers), numbers[~np.isnan(numbers)]
@@ -354,7 +342,7 @@ def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tu
 
 def check_paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
     """Return the dimensions `over`, beside which there is `dim`.  Raises InputError if there is not."""
-    over_dims = check_dimensions(values, over)
+    over_dims = statistics.check_dimensions(values, over)
     others = [str(name) for name in values.dims if name not in over_dims]
     if dim not in others:
         raise name_error("dim", dim, others or ["none, since `over` names all"])

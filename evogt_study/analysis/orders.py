@@ -9,28 +9,9 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.runs import (
-    each_once,
-    labels_as_typed,
-    lay_out_units,
-    list_headings,
-    mark_runs,
-)
-from evogt_study.analysis.statistics import (
-    BOUND,
-    check_array,
-    check_dimensions,
-    check_options,
-    reduce_blocks,
-    summary,
-)
-from evogt_study.analysis.tables import (
-    FORMATS,
-    NumberFormat,
-    TableRequest,
-    find_variables,
-    render_table,
-)
+from evogt_study.analysis import statistics
+from evogt_study.analysis.runs import each_once, labels_as_typed, lay_out_units, list_headings, mark_runs
+from evogt_study.analysis.tables import FORMATS, NumberFormat, TableRequest, find_variables, render_table
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools, Counts, kernel_of
@@ -85,15 +66,15 @@ def observed_orders(
     >>> observed_orders(xr.DataArray([4.0, 1.0], {"dt": [0.2, 0.1]}, ["dt"]), "dt")["order"].values
     array([nan,  2.])
     """
-    check_array(values)
+    statistics.check_array(values)
     values = _along_parameter(values, along)
     planned = planned if planned is None else _along_parameter(planned, along)
     steps, dims, kernel = _read_steps(values, along), each_once(over), kernel_of(of)[0]
     if dims:
-        data = summary(values, dims, statistics=(of,), units=units, missing=missing, planned=planned)
+        data = statistics.summary(values, dims, statistics=(of,), units=units, missing=missing, planned=planned)
     else:
         alone = values.expand_dims("none")
-        data = summary(alone, "none", statistics="mean", missing="drop", planned=planned).rename(mean=of)
+        data = statistics.summary(alone, "none", statistics="mean", missing="drop", planned=planned).rename(mean=of)
         data[of].attrs = values.attrs
     errors = data[of].transpose(..., along)
     names = {
@@ -105,7 +86,7 @@ def observed_orders(
         data[name] = (errors.dims[: found.ndim], found, {"long_name": names[name]})
     if not dims:
         return data
-    laid_out = lay_out_units(values, check_dimensions(values, dims), units, planned)
+    laid_out = lay_out_units(values, statistics.check_dimensions(values, dims), units, planned)
     runs = mark_runs(values, laid_out.dims, planned)
 
     def on_points(samples: Array, once: Bools) -> list[Array]:
@@ -125,17 +106,17 @@ def observed_orders(
         return [of_order, of_slope, counts]
 
     outputs = {"order_se": (along,), "slope_se": (), "units": ()}
-    errors_of = reduce_blocks(values, laid_out.dims, on_points, outputs, along=[along], runs=runs)
+    errors_of = statistics.reduce_blocks(values, laid_out.dims, on_points, outputs, along=[along], runs=runs)
     # for n - 1 = 0 there is no quantile, and the standard error is NaN
     t = student_quantile(np.maximum(errors_of["units"], 2.0), interval.confidence)
     for name in ("order", "slope"):
         error = errors_of[f"{name}_se"].transpose(*data[name].dims)
         data[f"{name}_se"] = error.assign_attrs(long_name=f"standard error of the {names[name]}")
         half = error * xr.DataArray(t, dims=errors_of["units"].dims)
-        ends = xr.concat([data[name] - half, data[name] + half], dim=BOUND).transpose(..., BOUND)
+        ends = xr.concat([data[name] - half, data[name] + half], dim=statistics.BOUND).transpose(..., statistics.BOUND)
         text = f"{100.0 * interval.confidence:g}% confidence interval of the {names[name]}"
         data[f"{name}_ci"] = ends.drop_attrs(deep=False).assign_attrs(long_name=text)
-    return data.assign_coords({BOUND: ["lower", "upper"]})
+    return data.assign_coords(statistics.BOUNDS)
 
 
 def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
@@ -191,7 +172,7 @@ def format_orders(
     found: xr.Dataset, along: str, of: str, form: str = "text", numbers: NumberFormat = NumberFormat(3)
 ) -> str:
     """Return the table of `observed_orders`.  Its last row has the least-squares slopes."""
-    check_options(format=(form, FORMATS))
+    statistics.check_options(format=(form, FORMATS))
     rest, none = [str(dim) for dim in found["slope"].dims], {"latex": "--", "csv": ""}.get(form, "-")
 
     def show(value: float, text: str) -> str:

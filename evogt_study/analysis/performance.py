@@ -13,18 +13,9 @@ import numpy as np
 import scipy  # it imports scipy.stats at the first use
 import xarray as xr
 
+from evogt_study.analysis import statistics
 from evogt_study.analysis.design import Design
 from evogt_study.analysis.runs import DRAWN, lay_out_units, mark_runs
-from evogt_study.analysis.statistics import (
-    BOUND,
-    COUNTS,
-    NOTE,
-    check_confidence,
-    check_dimension_names,
-    check_dimensions,
-    check_options,
-    keep_coordinates,
-)
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools
@@ -85,10 +76,11 @@ def performance(
     >>> float(performance(estimate, 1.5).bias)
     0.5
     """
-    (dim,) = check_dimensions(estimate, [over])
-    check_confidence(confidence)
+    (dim,) = statistics.check_dimensions(estimate, [over])
+    statistics.check_confidence(confidence)
     columns = {f"{name}{end}" for name in _MEASURES for end in ("", "_mcse", "_ci")}
-    check_dimension_names([each for each in estimate.dims if each != dim], columns | {*COUNTS, "failed", NOTE})
+    columns |= {*statistics.COUNTS, "failed", statistics.NOTE}
+    statistics.check_dimension_names([each for each in estimate.dims if each != dim], columns)
     design = Design.of(estimate, planned=planned)
     given = [each.notnull() for each in (estimate, se, lower, upper) if each is not None]
     ok = xr.concat(given, "part", coords="minimal", compat="override").all("part")
@@ -137,9 +129,9 @@ def _compute_share_ci(hits: xr.DataArray, dims: list[str], confidence: float) ->
     """Return Wilson's interval of a share over `dims`.  The first dimension has the units."""
     found: xr.DataArray = xr.apply_ufunc(
         lambda each: share_interval(each.reshape(*each.shape[: 1 - len(dims) or None], -1), confidence),
-        hits.astype(float), input_core_dims=[dims], output_core_dims=[[BOUND]],
+        hits.astype(float), input_core_dims=[dims], output_core_dims=[[statistics.BOUND]],
     )  # fmt: skip
-    return found.assign_coords({BOUND: ["lower", "upper"]})
+    return found.assign_coords(statistics.BOUNDS)
 
 
 def share(
@@ -180,7 +172,7 @@ def share(
     >>> round(float(found["share"]), 3), int(found["failed"])
     (0.667, 1)
     """
-    check_confidence(confidence)
+    statistics.check_confidence(confidence)
     hit, names = None, list[str]()
     with suppress(SyntaxError, TypeError, NameError, NotImplementedError, RecursionError):
         nodes = [*ast.walk(ast.parse(condition, mode="eval"))]
@@ -193,7 +185,7 @@ def share(
     if not isinstance(hit, xr.DataArray) or hit.dtype.kind != "b":
         message = "`condition` must compare variables, such as 'lower <= truth <= upper'"
         raise InputError(f"{message}, got {condition!r}")
-    laid_out = lay_out_units(hit, check_dimensions(hit.astype(float).rename(condition), over), None, planned)
+    laid_out = lay_out_units(hit, statistics.check_dimensions(hit.astype(float).rename(condition), over), None, planned)
     dims, runs = laid_out.dims, mark_runs(hit, laid_out.dims, planned)
     wanted = xr.ones_like(hit) if runs is None else xr.ones_like(hit) & runs
     ok = reduce(operator.and_, (data[name].notnull() for name in names), wanted)
@@ -247,10 +239,10 @@ def over_problems(
             raise InputError(f"`values` must have the dimension {name}, got {', '.join(map(str, values.dims))}")
     if values.ndim > 3:
         raise InputError(f"`values` must have three dimensions, got {', '.join(map(str, values.dims))}. Use sel")
-    check_options(units=(units, ("seed", "problem", "stratified")))
+    statistics.check_options(units=(units, ("seed", "problem", "stratified")))
     direction = better or direction_and_estimand(values)[0] or LOWER
-    check_options(better=(direction, (LOWER, HIGHER)))
-    check_confidence(confidence)
+    statistics.check_options(better=(direction, (LOWER, HIGHER)))
+    statistics.check_confidence(confidence)
     v, factor = values.transpose(dim, problem, over).values.astype(float), np.array([*factors], float)
     if (v <= 0.0).any():
         raise ParameterError("values", "positive", float(np.nanmin(v)))
@@ -276,9 +268,11 @@ def over_problems(
     medians = np.median(losses, axis=-1)
     made = xr.Dataset({
         "problems_led": (dim, ((medians == medians.min(axis=0)) & np.isfinite(medians)).sum(axis=-1)),
-        "mean_rank": (dim, whole[0]), "mean_rank_ci": ((dim, BOUND), ends[0].clip(1.0, len(v))),
-        "iqm": (dim, np.exp(whole[1])), "iqm_ci": ((dim, BOUND), np.exp(ends[1])),
-        "profile": (("factor", dim), whole[2:]), "profile_ci": (("factor", dim, BOUND), ends[2:].clip(0.0, 1.0)),
+        "mean_rank": (dim, whole[0]), "mean_rank_ci": ((dim, statistics.BOUND), ends[0].clip(1.0, len(v))),
+        "iqm": (dim, np.exp(whole[1])), "iqm_ci": ((dim, statistics.BOUND), np.exp(ends[1])),
+        "profile": (("factor", dim), whole[2:]),
+        "profile_ci": (("factor", dim, statistics.BOUND), ends[2:].clip(0.0, 1.0)),
         "note": f"{lost} of {v.size} runs have no value; they have the last rank" if lost else "",
-    }, {"factor": factor, BOUND: ["lower", "upper"]})  # fmt: skip
-    return made.assign_coords(keep_coordinates(values, [problem, over])).assign_attrs(better=direction, units=units)
+    }, {"factor": factor, **statistics.BOUNDS})  # fmt: skip
+    made = made.assign_coords(statistics.keep_coordinates(values, [problem, over]))
+    return made.assign_attrs(better=direction, units=units)

@@ -15,13 +15,7 @@ from evogt_study.analysis import statistics
 from evogt_study.analysis.design import GIVEN, Design, SamplePoints, design_of, find_points, find_sample_dimensions
 from evogt_study.analysis.runs import DRAWN, number_planned_runs
 from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, keep_coordinates
-from evogt_study.analysis.tables import (
-    NumberFormat,
-    TableRequest,
-    find_variables,
-    make_table,
-    render_table,
-)
+from evogt_study.analysis.tables import NumberFormat, TableRequest, find_variables, make_table, render_table
 from evogt_study.errors import InputError
 from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference.intervals import Interval
@@ -140,7 +134,7 @@ def sensitivity(
         text = _LONG_NAMES.get(key) or f"interval of the {_LONG_NAMES[key.removesuffix('_ci')]}"
         own = units if key.startswith(("mu", "sigma")) else "1"
         found[key].attrs = {"long_name": f"{text} of {of}", "units": own}
-    labels = {dim: list(sample.names) for dim in (PARAMETER, OTHER) if dim in found.dims} | {BOUND: ["lower", "upper"]}
+    labels = {dim: list(sample.names) for dim in (PARAMETER, OTHER) if dim in found.dims} | statistics.BOUNDS
     kept = {key: coord for key, coord in keep_coordinates(values, pooled).items() if key not in labels}
     return found.assign_coords(kept | labels).assign_attrs(method=name, over=", ".join(pooled))
 
@@ -443,6 +437,6 @@ def variance_shares(
         "total_ci": ((*rest, AXIS, BOUND), total[..., 1:] * no_interval),
         "n_ok": int((design.ok & design.planned).sum()), "n_planned": int(design.planned.sum()),
         NOTE: design.note(*more, streams=several),
-    }, {SOURCE: sources, AXIS: list(dims), BOUND: ["lower", "upper"]})  # fmt: skip
+    }, {SOURCE: sources, AXIS: list(dims), **statistics.BOUNDS})  # fmt: skip
     kept = {name: coord for name, coord in keep_coordinates(values, [*dims, over]).items() if name not in made.coords}
     return made.assign_coords(kept).assign_attrs(of=str(values.name), estimand=estimand)

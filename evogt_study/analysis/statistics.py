@@ -14,13 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.runs import (
-    count_runs,
-    each_once,
-    lay_out_units,
-    mark_runs,
-    number_planned_runs,
-)
+from evogt_study.analysis.runs import count_runs, each_once, lay_out_units, mark_runs, number_planned_runs
 from evogt_study.errors import IncompleteError, InputError, ParameterError, warn
 from evogt_study.inference import intervals, kernels
 from evogt_study.inference.intervals import Interval, share_interval, standard_error
@@ -32,6 +26,7 @@ from evogt_study.storage.arrays import slabs
 NOTE = "note"
 BLOCK_BYTES = 2**25  # of values in memory at a time: 32 MiB, little for a Python process
 BOUND = "bound"  # dimension of the two ends of an interval
+BOUNDS = {BOUND: ["lower", "upper"]}
 COUNTS = ("n_ok", "n_planned")  # units without a missing run, and planned units
 RUNS = ("runs_ok", "runs_planned")  # runs with a value, and planned runs
 MISSING = ("warn", "raise", "drop")  # runs without a value: leave them out with a warning, or silently, or raise
@@ -271,7 +266,7 @@ def summary(
         found[name].attrs["units"] = "1" if name in _PLAIN else unit
         if name.endswith((CI, _ERROR)) or name == "std":
             found[name].attrs["comment"] = "NaN below two units"
-    bounds = {BOUND: ["lower", "upper"]} if BOUND in found.dims else {}
+    bounds = BOUNDS if BOUND in found.dims else {}
     return found.assign_coords(keep_coordinates(values, dims) | bounds)
 
 

@@ -30,6 +30,7 @@ from evogt_study.analysis.runs import (
 )
 from evogt_study.analysis.statistics import (
     BOUND,
+    BOUNDS,
     COUNTS,
     DEFAULT,
     NOTE,
@@ -389,12 +390,7 @@ def _join_statistics(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
         raise InputError(f"`variable` must name variables with the same dimensions left, got {listing}")
     along = xr.Variable("variable", list(statistics))
     return xr.concat(
-        list(statistics.values()),
-        dim=along,
-        coords="minimal",
-        compat="override",
-        join="exact",
-        combine_attrs="drop",
+        list(statistics.values()), dim=along, coords="minimal", compat="override", join="exact", combine_attrs="drop"
     ).assign_coords({"variable": along})
 
 
@@ -446,7 +442,7 @@ def ratio_of_means(
 
     outputs = {"ratio_of_means": (), "ratio_ci": (BOUND,), **dict.fromkeys(COUNTS, ())}
     found = reduce_blocks(values, laid_out.dims, on_pairs, outputs, along=[dim], runs=runs)
-    return found.assign_coords(keep_coordinates(values, [dim, *over]) | {BOUND: ["lower", "upper"]})
+    return found.assign_coords(keep_coordinates(values, [dim, *over]) | BOUNDS)
 
 
 def format_comparison(found: xr.Dataset) -> str:
