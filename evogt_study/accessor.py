@@ -295,7 +295,7 @@ class Result:
         0
         """
         columns = ["run_status", "run_message", "run_attempts", "run_seconds"]
-        runs = data_frame(run_table(self._data[[*columns, KEYS]]))
+        runs = run_table(self._data[[*columns, KEYS]])
         axes = map(str, self._data["run_status"].dims)
         return runs.loc[runs["run_status"] != "ok", [*axes, *columns]].reset_index(drop=True)
 

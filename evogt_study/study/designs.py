@@ -169,11 +169,11 @@ def parse_table(lines: Sequence[str], name: str, place: SourceLocation) -> dict[
             wanted = f"{name} must have {len(names)} values in each row"
             raise place.error(f"{wanted}, got {shorten(cells)} in line {line}")
     columns = zip(*(cells for _, cells in rows), strict=True)
-    found = {}
-    for column, cells in zip(names, columns, strict=True):
+    found: dict[str, list[Any]] = {}
+    for column, entries in zip(names, columns, strict=True):
         for kind in (*_KINDS, str.strip):
             with suppress(ValueError, KeyError):
-                found[column] = [kind(cell) for cell in cells]
+                found[column] = [kind(entry) for entry in entries]
                 break
     return found
 
