@@ -43,8 +43,6 @@ _LONG_NAMES = {
     "over_leader_ci": "confidence interval of over_leader", "p_over_leader": "p-value of over_leader",
     "scale": "scale of effect",
 }  # fmt: skip
-Setup = tuple[Array, Bools]
-"""Values of one setup (L, U, k), NaN without a value, and which runs are planned.  Units are dimension U."""
 
 
 @dataclass(frozen=True)
@@ -154,9 +152,13 @@ def compare(
     design, laid_out = Design.of(values, planned=planned), lay_out_units(values, over_dims, units, planned)
     runs = mark_runs(values, laid_out.dims, planned, paired=dim)
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
-    setups, names = _split_setups(values, (*rest, dim), laid_out, runs), labels_as_typed(values, dim)
+    runs = xr.ones_like(values, dtype=bool) if runs is None else runs.broadcast_like(values.reset_coords(drop=True))
+    shape = (-1, values.sizes[dim], laid_out.count, laid_out.within)
+    table, once = (each.transpose(*rest, dim, *laid_out.dims).values.reshape(shape) for each in (values, runs))
+    setups = list(zip(np.where(once, table.astype(float), np.nan), once, strict=True))
+    names = labels_as_typed(values, dim)
     question = _read_question(values, estimand, better, scale, laid_out, options)
-    found = [_compare_setup(each, names, question) for each in setups]
+    found = [_compare_setup(*each, names, question) for each in setups]
     p = np.array([each["p_value"] for each in found])
     several = int((~np.isnan(p)).sum())
     more = [f'p-values are not adjusted for the {several} setups (family="all")'] if several > 1 else []
@@ -164,7 +166,7 @@ def compare(
         levels, p = tests.find_holm_levels(p, question.alpha), tests.holm(p)
         more = [f"tests are adjusted for {several} setups together (Holm)"]
         found = [
-            _compare_setup(each, names, replace(question, alpha=float(level)))
+            _compare_setup(*each, names, replace(question, alpha=float(level)))
             for each, level in zip(setups, levels, strict=True)
         ]
     data, shape = {}, [values.sizes[each] for each in rest]
@@ -182,17 +184,6 @@ def compare(
         dim=dim, over=" ".join(over_dims), of=str(values.name), estimand=question.estimand, better=direction,
         scale=question.scale, unit=question.unit, confidence=1.0 - question.alpha,
     )  # fmt: skip
-
-
-def _split_setups(
-    values: xr.DataArray, kept: Sequence[str], laid_out: Layout, runs: xr.DataArray | None
-) -> list[Setup]:
-    """Return the setups of values, along the last of the dimensions `kept`, each run of an axis value once."""
-    runs = xr.ones_like(values, dtype=bool) if runs is None else runs.broadcast_like(values.reset_coords(drop=True))
-    shape = (-1, values.sizes[kept[-1]], laid_out.count * laid_out.within)
-    table, once = (each.transpose(*kept, *laid_out.dims).values.reshape(shape) for each in (values, runs))
-    found = np.where(once, table.astype(float), np.nan)
-    return [(laid_out.blocks(row), laid_out.blocks(marks)) for row, marks in zip(found, once, strict=True)]
 
 
 def _read_question(
@@ -224,9 +215,8 @@ def _read_question(
     return Question(name, estimand, direction, target, scale, two_valued, unit=laid_out.unit, **options)
 
 
-def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> dict[str, Any]:
-    """Return the numbers of one setup and of its sentence by name.  `note` is a list."""
-    values, planned = setup
+def _compare_setup(values: Array, planned: Bools, names: Sequence[str], question: Question) -> dict[str, Any]:
+    """Return the numbers and the sentence of values (L, U, k) of a setup by name.  `note` is a list."""
     count, failed, units = len(names), planned & np.isnan(values), np.asarray(planned.any(axis=-1))
     share = kernels.divide(failed.sum(axis=(1, 2)).astype(float), planned.sum(axis=(1, 2)))
     found: dict[str, Any] = {
@@ -248,7 +238,14 @@ def _compare_setup(setup: Setup, names: Sequence[str], question: Question) -> di
         failed = failed & planned
     sizes = np.abs(values - question.target) if question.direction == NEAREST else values
     margins = tests.compute_unit_margins(np.where(np.isnan(sizes), np.inf, question.sign * sizes), planned)
-    numbers, pairs = _test_pairs(sizes, planned, failed, margins, names, question)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.log(sizes) if question.estimand == GEOMETRIC_MEAN else sizes
+    numbers = kernels.divide(np.where(planned, each, 0.0).sum(axis=-1), planned.sum(axis=-1))  # NaN if a run failed
+    if question.estimand == WIN:
+        pairs = tests.compare_wins(margins)
+    else:
+        has_failed = np.asarray(failed.any(axis=(1, 2)))
+        pairs = tests.compare_means(numbers, question.sign, question.estimand, has_failed, tuple(names), question.unit)
     lead, rivals = tests.find_leader(pairs, question.alpha, np.array(part), numbers)
     if question.is_nearest_share:
         margins = tests.compute_unit_margins(values, planned & ~failed)
@@ -302,19 +299,6 @@ def _add_effects(
     effect, ends = found["over_leader"][rivals[0]], found["over_leader_ci"][rivals[0]][::-1]
     with np.errstate(divide="ignore"):
         found["effect"], found["effect_ci"] = (1.0 / effect, 1.0 / ends) if scale == RATIO else (-effect, -ends)
-
-
-def _test_pairs(
-    values: Array, planned: Bools, failed: Bools, margins: Array, names: Sequence[str], question: Question
-) -> tuple[Array, Pairs]:
-    """Return numbers of the units (L, U), on logarithms for a geometric mean, and the tests of all pairs."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.log(values) if question.estimand == GEOMETRIC_MEAN else values
-    units = kernels.divide(np.where(planned, each, 0.0).sum(axis=-1), planned.sum(axis=-1))  # NaN if a run failed
-    if question.estimand == WIN:
-        return units, tests.compare_wins(margins)
-    lost = np.asarray(failed.any(axis=(1, 2)))
-    return units, tests.compare_means(units, question.sign, question.estimand, lost, tuple(names), question.unit)
 
 
 def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tuple[int, list[int], Array]:

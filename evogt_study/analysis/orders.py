@@ -69,7 +69,12 @@ def observed_orders(
     statistics.check_array(values)
     values = _along_parameter(values, along)
     planned = planned if planned is None else _along_parameter(planned, along)
-    steps, dims, kernel = _read_steps(values, along), each_once(over), kernel_of(of)[0]
+    numeric = [str(name) for name, coord in values.coords.items() if coord.ndim == 1 and coord.dtype.kind in "iuf"]
+    if along not in numeric or along not in values.dims:
+        raise InputError(f"`along` must be a numeric axis ({', '.join(numeric) or 'there is none'}), got {along!r}")
+    steps, dims, kernel = values[along].values.astype(float), each_once(over), kernel_of(of)[0]
+    if not (steps > 0.0).all() or len(np.unique(steps)) < len(steps):
+        raise InputError(f"`along` must be an axis of different positive numbers, got {along} = {steps.tolist()}")
     if dims:
         data = statistics.summary(values, dims, statistics=(of,), units=units, missing=missing, planned=planned)
     else:
@@ -124,16 +129,6 @@ def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
     if along in values.dims or along not in values.coords or values.coords[along].ndim != 1:
         return values
     return values.swap_dims({next(iter(values.coords[along].dims)): along})
-
-
-def _read_steps(values: xr.DataArray, along: str) -> Array:
-    numeric = [str(name) for name, coord in values.coords.items() if coord.ndim == 1 and coord.dtype.kind in "iuf"]
-    if along not in numeric or along not in values.dims:
-        raise InputError(f"`along` must be a numeric axis ({', '.join(numeric) or 'there is none'}), got {along!r}")
-    steps = values[along].values.astype(float)
-    if not (steps > 0.0).all() or len(np.unique(steps)) < len(steps):
-        raise InputError(f"`along` must be an axis of different positive numbers, got {along} = {steps.tolist()}")
-    return steps
 
 
 def compute_orders(errors: Array, steps: Array) -> tuple[Array, Array, Counts]:

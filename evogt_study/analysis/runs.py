@@ -200,7 +200,7 @@ def list_row_heads(
         raise InputError(f"`rows` and `columns` must name each of {', '.join(dims)} once, got {got}")
     order += [dim for dim in dims if dim not in order]
     sizes = {dim: data.sizes[dim] for dim in order}
-    columns = [data[name].variable.set_dims(sizes).values.ravel() for name in names]
+    columns = [data[name].variable.set_dims(sizes).values.ravel() for name in names]  # type: ignore[no-untyped-call]
     heads = [tuple(text_label(canonical(value)) for value in row) for row in zip(*columns, strict=True)]
     return order, heads or [()]
 

@@ -260,8 +260,8 @@ def make_table(
     if ratio is not None:
         data = ratio.transpose(*order, ...)
         shown = {"": data["ratio_of_means"].values.ravel()[kept], " ": data["ratio_ci"].values.reshape(-1, 2)[kept]}
-        counts = (data[name].values.ravel()[kept] for name in COUNTS)
-        found.append(Column(ratio.attrs["name"], shown, *counts, is_ratio=True))
+        n_ok, n_planned = (data[name].values.ravel()[kept] for name in COUNTS)
+        found.append(Column(ratio.attrs["name"], shown, n_ok, n_planned, is_ratio=True))
     return Table(tuple(names), tuple(labels[i] for i in kept), tuple(found), tuple(notes))
 
 
