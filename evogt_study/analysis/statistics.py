@@ -81,11 +81,15 @@ def reduce_blocks(
 
     # without coordinates, so that nothing is aligned, and none is read
     bare = values.reset_coords(drop=True).drop_vars(list(values.indexes))
-    lengths = {} if values.chunks is not None else _block_sizes(values, core)
+    lengths, room = dict[str, int](), max(1, BLOCK_BYTES // max(1, 8 * math.prod(values.sizes[dim] for dim in core)))
+    # the last dimensions are contiguous, in memory and in a file
+    for dim in reversed(rest) if values.chunks is None and values.size * 8 > BLOCK_BYTES else ():
+        lengths[dim] = min(room, values.sizes[dim])
+        room = max(1, room // values.sizes[dim])
     if values.chunks is not None or lengths:
         bare = bare.chunk({**lengths, **dict.fromkeys(core, -1)})  # -1: whole, since a kernel takes all of its sample
         if runs is not None:
-            known = {dim: lengths[dim] for dim in runs.dims if dim in lengths}
+            known = {dim: length for dim, length in lengths.items() if dim in runs.dims}
             runs = runs.chunk({**known, **dict.fromkeys(there, -1)})
     used, new = {dim for dims in outputs.values() for dim in dims}, {BOUND: 2, **(sizes or {})}
     found = xr.apply_ufunc(
@@ -97,17 +101,6 @@ def reduce_blocks(
     data = xr.Dataset(dict(zip(outputs, found if len(outputs) > 1 else (found,), strict=True)))
     data = data.compute() if values.chunks is not None else data.compute(scheduler="synchronous")  # one block in memory
     return data.assign({name: data[name].astype(np.int64) for name in (*COUNTS, *RUNS) if name in data})
-
-
-def _block_sizes(values: xr.DataArray, core: Sequence[str]) -> dict[Hashable, int]:
-    """Return lengths of blocks of `BLOCK_BYTES` along the kept dimensions, none if all is less."""
-    room = max(1, BLOCK_BYTES // max(1, 8 * math.prod(values.sizes[dim] for dim in core)))
-    sizes: dict[Hashable, int] = {}
-    # the last dimensions are contiguous, in memory and in a file
-    for dim in reversed([dim for dim in values.dims if dim not in core]) if values.size * 8 > BLOCK_BYTES else ():
-        sizes[dim] = min(room, values.sizes[dim])
-        room = max(1, room // values.sizes[dim])
-    return sizes
 
 
 def check_dimension_names(dims: Iterable[Hashable], columns: Collection[str]) -> None:

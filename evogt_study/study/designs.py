@@ -203,7 +203,16 @@ FORMS = (
 
 def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -> Axis:
     """Return the points of a sample.  Raises StudyError."""
-    rule, parameters = _find_rule(table, place), table.parameters
+    if table.rule not in RULES:
+        raise place.at("rule").mistake(f"one of {', '.join(RULES)}", table.rule)
+    rule, parameters = RULES[table.rule], table.parameters
+    for name in OPTIONS:
+        if name in table.model_fields_set and name not in rule.options:
+            raise place.at(name).error(f"`{name}` must be left out with the rule {table.rule}")
+    if table.start and not rule.nested:
+        raise place.at("start").mistake(f"0 with the rule {table.rule}, whose points belong together", table.start)
+    if table.levels % 2:
+        raise place.at("levels").mistake("even, so that steps of half the levels fit", table.levels)
     if not parameters:
         raise place.error(f"`{table.name}` must have at least one parameter, got none", "say gamma = { ... }")
     options = {name: getattr(table, name) for name in rule.options}
@@ -225,21 +234,6 @@ def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -
     about |= {"start": table.start} if table.start else {}
     description = json.dumps({**about, **options, "parameters": parameters}, default=str)
     return Axis(table.name, tuple(range(first, first + count)), columns, first, description)
-
-
-def _find_rule(table: SampleTable, place: SourceLocation) -> Rule:
-    """Return the rule and check its options.  Raises StudyError."""
-    if table.rule not in RULES:
-        raise place.at("rule").mistake(f"one of {', '.join(RULES)}", table.rule)
-    rule = RULES[table.rule]
-    for name in OPTIONS:
-        if name in table.model_fields_set and name not in rule.options:
-            raise place.at(name).error(f"`{name}` must be left out with the rule {table.rule}")
-    if table.start and not rule.nested:
-        raise place.at("start").mistake(f"0 with the rule {table.rule}, whose points belong together", table.start)
-    if table.levels % 2:
-        raise place.at("levels").mistake("even, so that steps of half the levels fit", table.levels)
-    return rule
 
 
 def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
