@@ -28,9 +28,9 @@ Ends = tuple[float, float]
 
 
 class Pairs(NamedTuple):
-    """Tests that sample i is better than sample j, each (L, L).
+    """Tests that sample i is better than sample j, each (L, L), with the `reason` for each pair without a test.
 
-    p: 1 if i is not ahead of j.  ahead: wins less losses, or by how much the mean is better.  reason: for no test.
+    ahead: wins less losses, or by how much the mean is better.
     """
 
     p: Array

@@ -1,8 +1,7 @@
 """Choose how many seeds a setup needs until a number has its target precision.
 
-After each batch, the decision uses the first n values of a setup in the order of its seeds, and n follows from these
-values alone.  So the result depends neither on the order in which runs end nor on the number of workers.  A stricter
-goal continues from the same batches.
+A decision uses the first n values of a setup in the order of its seeds, and n follows from these values alone.  So the
+result does not depend on the workers, and a stricter goal continues from the same batches.
 """
 
 from __future__ import annotations

@@ -50,10 +50,7 @@ class StudyArguments:
         return StudyArguments(study.model.given, {code.reference: code for code in codes}, objects)
 
     def update(self, arguments: Mapping[str, Any], *, none_removes: bool = True) -> None:
-        """Set arguments of `Study`; None removes one.  Raises StudyError.
-
-        none_removes: None removes entries of axes and constants too, else it is their value.
-        """
+        """Set arguments of `Study`; None removes one, and with `none_removes` entries of axes and constants too."""
         try:
             # first what decides whether labels of an axis are methods and problems
             for key in sorted(arguments, key=lambda key: key == "axes"):
@@ -195,10 +192,7 @@ class StudyArguments:
         return model, file, named
 
     def write(self, path: Path, folder: Path) -> Path:
-        """Write the study as the new file `path`, which names code and tables from there.
-
-        folder: the folder to which the study's own paths are relative.  Raises StudyError.
-        """
+        """Write the study as the new file `path`; `folder` is where its own paths begin.  Raises StudyError."""
         there = path.resolve().parent
         references = {code.reference: _make_reference(code, there) for code in self.codes.values()}
         table = {key: _to_file(key, each, {} if key in _NO_CODE else references) for key, each in self.table.items()}

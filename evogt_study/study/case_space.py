@@ -1,7 +1,6 @@
-"""Define the cases of a study or of its pilot.
+"""Define the cases of a study or of its pilot: the product of the axes.
 
-The cases are the product of the axes.  An axis is a parameter, or it numbers the points of a design: each point gives
-values to several parameters.  Constants, rules, tables and formulas then set the other parameters.
+An axis is a parameter, or it numbers the points of a design.  Constants, rules, tables and formulas set the others.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ MAX_CASES = 10_000_000
 MAX_REPRESENTATIVES = 20_000
 """Largest number of points at which the rules are checked, in 0.05 s.  More points are sampled evenly."""
 BLOCK = 4096
-"""Cases whose positions are computed together, and combinations of rules that are cached meanwhile.
-
-NumPy's calls take little time for so many cases, and the cache takes a few MB.
-"""
+"""Cases whose positions are computed together, and combinations of rules that are cached meanwhile, in a few MB."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,6 @@ class Axis:
     """A parameter that varies, or the numbers of points; its values are canonical and different.
 
     columns: values of the parameters at each point, from the point number `first` on; None for a parameter.
-    description: JSON of the design; empty for candidates, whose values are in other tables.
     """
 
     name: str

@@ -1,8 +1,7 @@
 """Define a study as a pydantic model, with the sections and keys of a study file.
 
 Python and TOML build the same `StudyModel`, and `write_toml` writes it.  The models check the shape only.  `reading`
-checks the values, since it knows the parameters of the method.  Every mistake becomes a `StudyError` of one line with
-the file, the key, the value and the remedy.
+checks the values, since it knows the parameters of the method.
 """
 
 from __future__ import annotations

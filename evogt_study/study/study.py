@@ -31,10 +31,7 @@ from evogt_study.study.phases import SEED, Phase, Pilot
 from evogt_study.study.reading import Named, Reader
 
 MAX_CHECKED = 5_000
-"""Largest number of cases whose parameters are checked before anything runs, in 0.4 s for one problem.
-
-A bad combination in another case is a failed run.
-"""
+"""Largest number of cases whose parameters are checked before anything runs, in 0.4 s for one problem."""
 MAX_CHANGES = 4
 """Largest number of changes that a message names.  More do not fit on a line of a terminal."""
 
