@@ -153,8 +153,8 @@ def compare(
     runs = mark_runs(values, laid_out.dims, planned, paired=dim)
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
     runs = xr.ones_like(values, dtype=bool) if runs is None else runs.broadcast_like(values.reset_coords(drop=True))
-    shape = (-1, values.sizes[dim], laid_out.count, laid_out.within)
-    table, once = (each.transpose(*rest, dim, *laid_out.dims).values.reshape(shape) for each in (values, runs))
+    by_units = (-1, values.sizes[dim], laid_out.count, laid_out.within)
+    table, once = (each.transpose(*rest, dim, *laid_out.dims).values.reshape(by_units) for each in (values, runs))
     setups = list(zip(np.where(once, table.astype(float), np.nan), once, strict=True))
     names = labels_as_typed(values, dim)
     question = _read_question(values, estimand, better, scale, laid_out, options)
