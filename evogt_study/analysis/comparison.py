@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -395,4 +396,9 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
         within = f"{100.0 * margin:g} %" if ratio else f"{margin:g}"
         claim = f"{first} and {second} are equal within {within}:"
         return f"{claim} {first} is {score} ({p}, sign test). {numbers}."
-    return f"{claim} {first} is {score} ({p}, sign test). {numbers}."
+    # units at which the test would probably reject if the share of wins stays
+    share = (found["wins"] + 1.0) / (decided + 2.0)
+    count = ((0.98 + 0.84 * math.sqrt(share * (1.0 - share))) / max(abs(share - 0.5), 1e-9)) ** 2 * n / decided
+    stays = n < count < 10_000 and found["wins"] > found["losses"]
+    needed = f" About {math.ceil(count)} {unit}s would decide it if this share stays." if stays else ""
+    return f"{claim} {first} is {score} ({p}, sign test). {numbers}.{needed}"
