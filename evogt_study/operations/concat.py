@@ -252,6 +252,7 @@ def _attributes(parts: Results, dim: str) -> dict[str, Any]:
     attributes = {key: first[key] for key in first if key in common - OF_ONE_STUDY}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     members = ", ".join(f"{label} ({known.get('id', '')})" for label, known in each.items())
+    left_out = (DIGESTS, RECORDED, RETURNED_ATTRIBUTES)
     coordinates = {name for data in parts.values() for name in returned_coordinates(data)}
     return attributes | {
         RESULT_SCHEMA: SCHEMA_VERSION,
@@ -264,10 +265,8 @@ def _attributes(parts: Results, dim: str) -> dict[str, Any]:
         "product_version": package_version(),
         "history": f"{now}: evogt-study {package_version()} joined {members} along {dim}",
         RECORDED: " ".join(sorted(coordinates)),
-        CONCATENATED: json.dumps([{dim: label, **_plain(known)} for label, known in each.items()]),
-    }
-
-
-def _plain(attributes: Mapping[str, Any]) -> dict[str, str]:
-    left_out = (DIGESTS, RECORDED, RETURNED_ATTRIBUTES)
-    return {key: str(value) for key, value in attributes.items() if key not in left_out}
+        CONCATENATED: json.dumps([
+            {dim: label, **{key: str(value) for key, value in known.items() if key not in left_out}}
+            for label, known in each.items()
+        ]),
+    }  # fmt: skip

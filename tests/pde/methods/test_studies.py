@@ -3,6 +3,8 @@
 Mistakes in such studies are in `tests/study/refusals.toml`.
 """
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from helpers import computed, keys, study_text
@@ -412,7 +414,7 @@ def test_each_planned_stage_of_the_options_is_computed_once():
 
     class Recorded(BoundedStageCache):
         def next_batch(self):
-            calls.append(dict(self.calls))
+            calls.append(Counter(each.stage for each in self._computed))
             super().next_batch()
 
     axes = {"k": [1, 2], "tau": [1e-12, 1e-6], "reference_dt": [0.125, 0.0625]}
