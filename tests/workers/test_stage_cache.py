@@ -127,7 +127,7 @@ def compute(plan, batches):
 
 def read_bytes(table):
     assert (table.status == Status.ok).all()
-    return {name: column.loaded().values.tobytes() for name, column in table.columns.items()}
+    return {name: column.load().values.tobytes() for name, column in table.columns.items()}
 
 
 # steady, separable, and neither
@@ -147,7 +147,7 @@ def test_a_failing_neighbour_changes_nothing(monkeypatch):
     """Cases after one that raises in the middle of a stage use what was shared before, and nothing half done."""
     plan = plan_of("seed", "epsilon")
     cases, original = list(plan.cases()), plan.method
-    doomed, alone = cases[3].values, compute(plan, [[case] for case in cases]).columns["error"].loaded().values
+    doomed, alone = cases[3].values, compute(plan, [[case] for case in cases]).columns["error"].load().values
 
     def stumble(values, share):
         if values == doomed:
@@ -157,7 +157,7 @@ def test_a_failing_neighbour_changes_nothing(monkeypatch):
     monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(stumble))
     table = compute(plan, [cases])
     assert np.flatnonzero(table.status == Status.failed).tolist() == [cases[3].index]
-    found = table.columns["error"].loaded().values
+    found = table.columns["error"].load().values
     assert np.array_equal(found[table.status == Status.ok], alone[table.status == Status.ok])
 
 
