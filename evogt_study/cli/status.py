@@ -14,7 +14,7 @@ import click
 from evogt_study.cli import display, inputs
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import AccuracyWarning, InputError
-from evogt_study.storage.paths import default_result, description_path, runs_folder, store_folder
+from evogt_study.storage.paths import STORE, default_result, description_path, runs_folder, store_folder
 from evogt_study.text import print_line, print_text
 
 if TYPE_CHECKING:
@@ -217,11 +217,9 @@ def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
 
 def _find_results(places: tuple[Path, ...]) -> Iterator[Path]:
     """Yield results that may have a store.  Raises InputError for a path that has neither result nor store."""
-    from evogt_study.results.finished import stores_in
-
     for place in places or (Path("results"),):
         if place.is_dir() or not places:  # the default folder may not be there yet
-            yield from stores_in(place)
+            yield from (path.with_suffix("") for path in sorted(place.glob(f"*{STORE}")) if path.is_dir())
         elif store_folder(place).is_dir() or place.is_file():
             yield place
         else:

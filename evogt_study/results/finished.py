@@ -34,7 +34,7 @@ from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
 from evogt_study.storage import atomic
 from evogt_study.storage.arrays import SLAB, File, close_files, slabs
 from evogt_study.storage.lease import remove_claims
-from evogt_study.storage.paths import CLAIMS, FOLDERS_OF_SHARDS, PROGRESS, STORE, description_path, store_folder
+from evogt_study.storage.paths import CLAIMS, FOLDERS_OF_SHARDS, PROGRESS, description_path, store_folder
 from evogt_study.storage.paths import shard_folder as shard_folder
 from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.study.case_space import Keys, ParameterTable
@@ -508,13 +508,6 @@ def read_store(result: Path) -> Kept:
     folder = ShardFolder(store_folder(result))
     shards = [(path, index.keys, index.about, path.stat().st_size) for path, index in folder.indices()]
     return Kept(folder.path, shards, list(folder.unread.values()))
-
-
-def stores_in(folder: Path) -> Iterator[Path]:
-    """Find the results in a folder that have a store.  The result itself may be missing."""
-    for path in sorted(folder.glob(f"*{STORE}")):
-        if path.is_dir():
-            yield path.with_suffix("")
 
 
 def prune_store(result: Path, before: float | None = None) -> Kept:

@@ -10,7 +10,7 @@ import math
 import shutil
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from errno import ENOMEM
 from functools import partial
@@ -455,9 +455,9 @@ def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mappi
     return read_partial_result(path, variables)
 
 
-@contextmanager
-def open_partial_result(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
+def open_partial_result(
+    path: Path, variables: Sequence[str] | None = None
+) -> AbstractContextManager[Mapping[str, xr.Dataset]]:
     """Open a result as `open_phases`, or the runs of `finished_so_far`."""
     found = finished_so_far(path, variables)
-    with open_phases(path) if found is None else nullcontext(found) as groups:
-        yield groups
+    return open_phases(path) if found is None else nullcontext(found)
