@@ -44,10 +44,11 @@ class _Result:
 class BoundedStageCache:
     """A cache of the results of stages, which divides their cost among their users.
 
-    A stage may need other stages; its users use them too.
+    A stage may need other stages; its users use them too.  `calls` counts computations by stage.
     """
 
     def __init__(self) -> None:
+        self.calls: dict[str, int] = defaultdict(int)
         self._kept: dict[tuple[str, Hashable], _Result] = {}
         self._latest: dict[str, _Result] = {}
         self._computed: list[_Result] = []
@@ -89,6 +90,7 @@ class BoundedStageCache:
                 self._open[-1].inner += seconds
             else:
                 self._inside += seconds
+        self.calls[stage] += 1
         self._computed.append(made)
         made.size = max(size_of(made.result), LEAST_BYTES)
         self._bytes += made.size
@@ -111,6 +113,7 @@ class BoundedStageCache:
     # stages of earlier batches are free for later ones, so that the times of a batch add up to its duration
     def next_batch(self) -> None:
         """Restart the counts and times for the next batch, and drop results beyond `KEPT_BYTES`."""
+        self.calls.clear()
         for each in self._computed:
             each.parts, each.users = set(), set()
         self._computed = []
