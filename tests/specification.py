@@ -131,7 +131,7 @@ def features(s: Settings, layers: Layers, x: Array, derivatives: bool = True) ->
     return psi, d_psi
 
 
-def trial_values(s: Settings, layers: Layers, x: Array) -> Array:
+def evaluate_trial(s: Settings, layers: Layers, x: Array) -> Array:
     """Phi at the points: eq:raw_trial_space."""
     return boundary_factor(x)[0][:, None] * features(s, layers, x, derivatives=False)[0]
 
@@ -188,7 +188,7 @@ def evolve(p: Problem, s: Settings) -> Result:
     space = retained_space(s, p.dimension)
     x, w, phi_r, g_r, r = space.nodes, space.weights, space.values, space.gradient, space.transform.shape[1]
     x_v, w_v = quadrature(s.validation, p.dimension)
-    phi_v = trial_values(s, space.layers, x_v) @ space.transform
+    phi_v = evaluate_trial(s, space.layers, x_v) @ space.transform
     # line 5: the projected initial datum
     alpha = phi_r.T @ (w * p.initial(x))
     steps = round(s.final_time / s.dt)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.pde.baselines.finite_elements import element_space, finite_elements, make_element_reference
+from evogt_study.pde.baselines.finite_elements import finite_elements, make_element_reference, make_element_space
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
@@ -120,7 +120,7 @@ def test_finite_elements_solve_it_with_third_order(name):
         sizes = (3, 4)
     exact, errors = problem.exact(rule.nodes, np.array([0.2]))[0], []
     for size in sizes:
-        found = finite_elements(problem, element_space(problem.domain, 2, size, 8), grid).evaluate(rule.nodes)[-1]
+        found = finite_elements(problem, make_element_space(problem.domain, 2, size, 8), grid).evaluate(rule.nodes)[-1]
         errors.append(np.sqrt(((found - exact) ** 2 @ rule.weights) / (exact**2 @ rule.weights)))
     assert errors[1] < 2e-3
     assert errors[1] < 1e-6 or np.log2(errors[0] / errors[1]) > (2.65 if name in NATURAL else 2.5)

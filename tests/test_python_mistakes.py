@@ -31,7 +31,7 @@ from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains import Box, Disk, Polygon, UnitCube
 from evogt_study.pde.integrators import INTEGRATORS
-from evogt_study.pde.methods.space_time_regression import space_time_regression, strong_form
+from evogt_study.pde.methods.space_time_regression import derive_strong_form, space_time_regression
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 
 FILE = Path(__file__).with_name("mistakes.txt")
@@ -87,7 +87,7 @@ def by_elements(statement, unknowns, degree=None):
 
 def by_regression(statement, final_time=0.1, points=9, **options):
     features = Dictionary("transnet", 4, 3.0)
-    return space_time_regression(strong_form(statement, {}), features, 0, final_time, points=points, **options)
+    return space_time_regression(derive_strong_form(statement, {}), features, 0, final_time, points=points, **options)
 
 
 def draw(kind, **options):

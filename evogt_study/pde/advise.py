@@ -20,7 +20,6 @@ from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.schema.values import Value, Values
-from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.study import Study
 from evogt_study.workers.stage_cache import BoundedStageCache
 
@@ -55,27 +54,32 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
     if not isinstance(method, ProblemMethod) or method.kind is not Evolution:
         raise InputError(f"`method` must be evolution to be advised on, got {study.spec.method} ({study.file}, method)")
     *_, space = study.iterate_provisional_spaces()
-    for at, values in _choose_points(space, cells):
+    # evenly spaced points over all axes except the seed, with all parameters
+    first = {axis.name: axis.values[:1] for axis in space.axes if axis.name == "seed"}
+    narrowed = replace(space, axes=tuple(replace(a, values=first.get(a.name, a.values)) for a in space.axes))
+    points = [(at, values) for at in range(narrowed.size) if (values := narrowed.values(at)) is not None]
+    for place in np.unique(np.linspace(0, len(points) - 1, min(cells, len(points))).round().astype(int)):
+        number, values = points[place]
+        positions = zip(narrowed.axes, np.unravel_index(number, narrowed.shape), strict=True)
+        at = {axis.name: axis.values[int(i)] for axis, i in positions if axis.name != "seed"}
         if not method.problem(values).is_linear:
             raise InputError(NONLINEAR.format(study.file))
         share, case = BoundedStageCache(), method.bind(values)
-        numbers, changes = _read_numbers(case, share), _list_changes(case)
+        numbers, given, rule = _read_numbers(case, share), case.given, case.discretisation.quadrature
+        # more features, half of the step, a finer rule, a smaller threshold
+        wider: dict[str, Value] = {"N": 2 * case.dictionary.N}
+        if isinstance(N1 := values.get("N1"), int) and "N1" in case.dictionary.parameters():
+            wider["N1"] = 2 * N1
+        changes: dict[str, Values] = {"N": wider, "dt": {"dt": given.dt / 2.0}}
+        if isinstance(rule, QuadratureRule):
+            changes["quadrature"] = {"quadrature": replace(rule, points=int(_FINER * rule.points))}
+        if given.tau > LEAST_TAU:
+            changes["tau"] = {"tau": max(given.tau / 100.0, LEAST_TAU)}
         predictions = _predict_errors(method, values, changes, numbers, share)
         best = min(predictions, key=lambda name: predictions[name])
         measured = _read_numbers(method.bind({**values, **changes[best]}), share)["error"] if check else None
         parts = {name: numbers[name] for name in BUDGET}
         yield Advice(at, numbers["error"], parts, changes[best], predictions, measured)
-
-
-def _choose_points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
-    """Return evenly spaced points over all axes except the seed, with all parameters."""
-    first = {axis.name: axis.values[:1] for axis in space.axes if axis.name == "seed"}
-    narrowed = replace(space, axes=tuple(replace(a, values=first.get(a.name, a.values)) for a in space.axes))
-    found = [(at, values) for at in range(narrowed.size) if (values := narrowed.values(at)) is not None]
-    for place in np.unique(np.linspace(0, len(found) - 1, min(cells, len(found))).round().astype(int)):
-        at, values = found[place]
-        positions = zip(narrowed.axes, np.unravel_index(at, narrowed.shape), strict=True)
-        yield {axis.name: axis.values[int(i)] for axis, i in positions if axis.name != "seed"}, values
 
 
 def _read_numbers(case: Any, share: Share) -> dict[str, float]:
@@ -86,23 +90,11 @@ def _read_numbers(case: Any, share: Share) -> dict[str, float]:
     return {"error": float(whole), **numbers}
 
 
-def _list_changes(case: Any) -> dict[str, Values]:
-    """Return the changed parameters: more features, a smaller threshold, a finer rule, a smaller step."""
-    given, rule, dictionary = case.given, case.discretisation.quadrature, case.discretisation.dictionary
-    wider: dict[str, Value] = {"N": 2 * dictionary.N}
-    if isinstance(N1 := case.values.get("N1"), int) and "N1" in dictionary.parameters():
-        wider["N1"] = 2 * N1
-    changes: dict[str, Values] = {"N": wider, "dt": {"dt": given.dt / 2.0}}
-    if isinstance(rule, QuadratureRule):
-        changes["quadrature"] = {"quadrature": replace(rule, points=int(_FINER * rule.points))}
-    return changes | ({"tau": {"tau": max(given.tau / 100.0, LEAST_TAU)}} if given.tau > LEAST_TAU else {})
-
-
 def _predict_errors(
     method: ProblemMethod, values: Values, changes: Mapping[str, Values], numbers: Mapping[str, float], share: Share
 ) -> dict[str, float]:
     """Predict the error after each change: the space part by the projection, the time part by the order."""
-    case: Any = method.bind(values)
+    case = method.bind(values)
     problem, order = method.shared_problem(values, share), case.integrator.ORDER
     final_time = case.discretisation.grid.final_time
     text = method.problem_text(values)
@@ -117,7 +109,6 @@ def _predict_errors(
             # half the step: the part falls by 2^-order, its square by 4^-order
             predictions[name] = float(np.sqrt(error**2 - time**2 * (1.0 - 4.0**-order)))
             continue
-        changed: Any = method.bind({**values, **change})
-        after = compute_retained_error(problem, changed.discretisation, known)
+        after = compute_retained_error(problem, method.bind({**values, **change}).discretisation, known)
         predictions[name] = float(np.sqrt((error**2 - time**2) * (after / before) ** 2 + time**2))
     return predictions

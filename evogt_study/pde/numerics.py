@@ -6,8 +6,9 @@ A rule is a name with integers, so that it can identify a run.  A domain makes n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,21 +17,6 @@ import scipy  # imports scipy.sparse when it is first used: workers start sooner
 from evogt_study.errors import ParameterError
 
 Array = npt.NDArray[np.float64]
-
-
-def solver_of(matrix: scipy.sparse.sparray, *, symmetric: bool) -> Callable[[Array], Array]:
-    """Return the function b -> matrix^{-1} b by sparse LU, without pivoting if the matrix is symmetric and definite."""
-    columns = scipy.sparse.csc_array(matrix)
-    if symmetric:
-        # Minimum degree on A + A^T and pivots on the diagonal: the fill of a Cholesky factorisation, which SciPy lacks.
-        factor = scipy.sparse.linalg.splu(
-            columns, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-        )
-    else:
-        factor = scipy.sparse.linalg.splu(columns)
-    return lambda b: np.asarray(factor.solve(b))
-
-
 RULES = ("gauss_legendre", "composite_midpoint")
 TRIANGLES = "triangles"
 MAX_NODES = 10_000_000
@@ -43,10 +29,41 @@ _MAX_DEGREE = 60
 """Largest degree of a rule on triangles: 961 nodes for each triangle."""
 COARSEST = 4
 """Triangles of a disk and of an L-shape, for estimates of an unknown domain."""
+_MAX_STEPS = 1_000_000
+"""Largest number of time steps.  All loads are in memory at once: 8 MB for each retained function."""
+
+
+def make_sparse_solver(matrix: scipy.sparse.sparray, *, symmetric: bool) -> Callable[[Array], Array]:
+    """Return the function b -> matrix^{-1} b by sparse LU, without pivoting if the matrix is symmetric and definite."""
+    columns = scipy.sparse.csc_array(matrix)
+    if symmetric:
+        # Minimum degree on A + A^T and pivots on the diagonal: the fill of a Cholesky factorisation, which SciPy lacks.
+        factor = scipy.sparse.linalg.splu(
+            columns, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        )
+    else:
+        factor = scipy.sparse.linalg.splu(columns)
+    return lambda b: np.asarray(factor.solve(b))
+
+
+class Labelled:
+    """A value of a parameter: its fields identify it, and its text is its label in a result."""
+
+    def content(self) -> dict[str, Any]:
+        return {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
+
+    @property
+    def label(self) -> int | str:
+        return str(self)
+
+    @classmethod
+    def read(cls, raw: Any) -> Self:
+        """Return the value of a table of a study file.  Raises TypeError for another shape."""
+        return raw if isinstance(raw, cls) else cls(**raw)
 
 
 @dataclass(frozen=True)
-class QuadratureRule:
+class QuadratureRule(Labelled):
     """Quadrature rule of a box, by its name.
 
     Parameters
@@ -74,9 +91,6 @@ class QuadratureRule:
         if self.rule == "gauss_legendre" and self.points > MAX_GAUSS_POINTS:
             raise ParameterError("points", f"at most {MAX_GAUSS_POINTS} for gauss_legendre", self.points)
 
-    def content(self) -> dict[str, str | int]:
-        return {"rule": self.rule, "points": self.points}
-
     @property
     def label(self) -> int | str:
         """Number of points of a Gauss-Legendre rule, else the name of the rule with its points."""
@@ -103,15 +117,16 @@ class QuadratureRule:
     @property
     def on_unit_interval(self) -> tuple[Array, Array]:
         """Nodes and weights of one direction on (0, 1), (points,) each."""
-        return _on_unit_interval(self.rule, self.points)
+        return _make_unit_rule(self.rule, self.points)
 
 
 @dataclass(frozen=True)
-class TriangleRule:
+class TriangleRule(Labelled):
     """Rule on the triangles of a domain after `refinements`, exact for polynomials of the `degree`."""
 
     refinements: int
     degree: int
+    uniform: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name, most in (("refinements", MAX_REFINEMENTS), ("degree", _MAX_DEGREE)):
@@ -119,12 +134,8 @@ class TriangleRule:
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
                 raise ParameterError(name, f"an integer from 0 to {most}", value)
 
-    def content(self) -> dict[str, str | int]:
-        return {"rule": TRIANGLES, "refinements": self.refinements, "degree": self.degree}
-
-    @property
-    def label(self) -> str:
-        return str(self)
+    def content(self) -> dict[str, Any]:
+        return {"rule": TRIANGLES, **super().content()}
 
     def __str__(self) -> str:
         return f"{TRIANGLES}({self.refinements},{self.degree})"
@@ -132,10 +143,6 @@ class TriangleRule:
     def count(self, dimension: int) -> int:
         """Return the number of nodes on a domain of `COARSEST` triangles before refinement."""
         return int(COARSEST * 4**self.refinements * (self.degree // 2 + 1) ** 2)
-
-    @property
-    def uniform(self) -> bool:
-        return False
 
     def make_check_rule(self, dimension: int) -> TriangleRule:
         """Return a rule of two degrees more, to check the results of this rule."""
@@ -157,15 +164,11 @@ class Quadrature:
 
 
 @lru_cache(maxsize=16)  # Gauss-Legendre nodes are an eigenvalue problem: as costly as a whole 1-D run's SVD
-def _on_unit_interval(rule: str, points: int) -> tuple[Array, Array]:
+def _make_unit_rule(rule: str, points: int) -> tuple[Array, Array]:
     if rule == "composite_midpoint":
         return (np.arange(points) + 0.5) / points, np.full(points, 1.0 / points)
     nodes, weights = np.polynomial.legendre.leggauss(points)
     return (nodes + 1.0) / 2.0, weights / 2.0
-
-
-_MAX_STEPS = 1_000_000
-"""Largest number of time steps.  All loads are in memory at once: 8 MB for each retained function."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,14 +255,19 @@ class TimeGrid:
             return TimeGrid(final_time, steps, tuple(range(steps + 1)))
         if isinstance(times, int):
             if times < 2 or steps % (times - 1):
-                raise ParameterError(
-                    "times",
-                    f"a count n >= 2 for which n - 1 divides the {steps} steps",
-                    times,
-                    remedy=f"use e.g. {_find_divisor(steps, times - 1) + 1}, or a list of times",
-                )
+                wanted = f"a count n >= 2 for which n - 1 divides the {steps} steps"
+                # the nearest divisor, up to ten times the number: a message does not try a million numbers
+                near = max(times - 1, 1)
+                divisors = (d for d in range(1, min(steps, 10 * near) + 1) if steps % d == 0)
+                remedy = f"use e.g. {min(divisors, key=lambda d: abs(d - times + 1)) + 1}, or a list of times"
+                raise ParameterError("times", wanted, times, remedy=remedy)
             return TimeGrid(final_time, steps, tuple(range(0, steps + 1, steps // (times - 1))))
-        saved = tuple(_find_step(t, final_time, steps) for t in times)
+        # infinity cannot be rounded: -1 marks a time far outside
+        saved = tuple(round(t / final_time * steps) if 0.0 <= t <= 2.0 * final_time else -1 for t in times)
+        for step, t in zip(saved, times, strict=True):
+            if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
+                wanted = f"whole numbers of steps dt = {final_time / steps:g} in [0, {final_time:g}]"
+                raise ParameterError("times", wanted, t)
         if list(saved) != sorted(set(saved)):
             raise ParameterError("times", "increasing and different", list(times))
         return TimeGrid(final_time, steps, saved)
@@ -275,9 +283,8 @@ def count_steps(final_time: float, dt: float) -> int:
     # Decimal numbers such as 0.1 are rounded: T/dt is a whole number up to 1e-16 a step, and a run has up to a million
     # steps.
     if abs(steps * dt - final_time) > 1e-9 * final_time:
-        raise ParameterError(
-            "dt", f"a step that divides final_time = {final_time:g}", dt, remedy=_propose_step(final_time, steps)
-        )
+        wanted = f"a step that divides final_time = {final_time:g}"
+        raise ParameterError("dt", wanted, dt, remedy=_propose_step(final_time, steps))
     return steps
 
 
@@ -290,19 +297,3 @@ def _propose_step(final_time: float, near: int) -> str:
             return f"use e.g. {short} ({steps} steps)"
     near = max(near, 1)
     return f"use e.g. {final_time / near:.15g} ({near} steps)"
-
-
-# Infinity cannot be rounded: -1 marks a time far outside, which is refused below.
-def _find_step(t: float, final_time: float, steps: int) -> int:
-    step = round(t / final_time * steps) if 0.0 <= t <= 2.0 * final_time else -1
-    if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
-        dt = final_time / steps
-        raise ParameterError("times", f"whole numbers of steps dt = {dt:g} in [0, {final_time:g}]", t)
-    return step
-
-
-def _find_divisor(number: int, wanted: int) -> int:
-    """Return the divisor of `number` nearest to `wanted`."""
-    # Up to ten times the wanted number, so that a message does not try a million numbers.
-    divisors = [d for d in range(1, min(number, 10 * max(wanted, 1)) + 1) if number % d == 0]
-    return min(divisors, key=lambda d: abs(d - wanted))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
-from hashlib import blake2b
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from evogt_study.pde.galerkin.retained_space import (
     retain,
     trial_functions,
 )
-from evogt_study.pde.galerkin.system import GalerkinSystem, StiffnessTerm, assemble, check_diffusion, nodal_data
+from evogt_study.pde.galerkin.system import GalerkinSystem, assemble, check_diffusion, sample_data
 from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
@@ -101,7 +100,8 @@ class Solution:
         """|| alpha^{N_t} - alpha_ref(T) ||_2 / || alpha_ref(T) ||_2, None without a reference."""
         if self.reference_state is None:
             return None
-        return validation.relative_difference(self.trajectory.coefficients[-1], self.reference_state)
+        norm, final = float(np.linalg.norm(self.reference_state)), self.trajectory.coefficients[-1]
+        return float(np.linalg.norm(final - self.reference_state)) / norm if norm else float("nan")
 
     def evaluate(self, nodes: Array) -> Array:
         """Return the numerical solution at points of the domain and all observed times, (P, d) -> (S, P)."""
@@ -111,7 +111,7 @@ class Solution:
 
 # a key names what the numbers of a stage depend on and nothing more, so that stages are shared as widely as they may
 # be: the trial functions by all problems and thresholds, the space by all problems
-def stage_keys(
+def list_stage_keys(
     problem: Hashable, domain: Hashable, run: Discretisation, reference: Hashable = None
 ) -> dict[str, Hashable]:
     """Return the keys of the stages.  Two runs with the same key can share the stage."""
@@ -141,23 +141,6 @@ def stage_keys(
     return keys
 
 
-@dataclass(frozen=True)
-class Stages:
-    """The stages of one run by their names."""
-
-    share: Share
-    keys: dict[str, Hashable]
-
-    def __call__(self, name: str, compute: Callable[[], T]) -> T:
-        return self.share(name, self.keys[name], compute)
-
-    # by the profile's values, not by the problem: diffusions 1 + b(t) p(x/epsilon) share their first profile
-    def terms(self, stage: str, space: str) -> StiffnessTerm:
-        """Return the stiffness terms of the space, identified by the values of the profiles at the nodes."""
-        key = self.keys[space]
-        return lambda profile, compute: self.share(stage, (key, blake2b(profile.tobytes()).digest()), compute)
-
-
 def solve_arrays(
     problem: Problem, run: Discretisation, share: Share = compute_stage, reference: Reference | None = None,
     norms: Collection[str] = (), passed: tuple[int, ...] = (),
@@ -168,17 +151,21 @@ def solve_arrays(
     """
     # first: what it refuses would else be found after the space was made
     run.integrator.check(problem)
-    stages = Stages(share, stage_keys(problem, problem.domain, run, None if reference is None else reference.key))
-    svd, space = _make_spaces(problem, run, stages)
+    keys = list_stage_keys(problem, problem.domain, run, None if reference is None else reference.key)
+
+    def stages(name: str, compute: Callable[[], T]) -> T:
+        return share(name, keys[name], compute)
+
+    svd, space = _make_spaces(problem, run, share, keys)
     domain, times = problem.domain, run.integrator.times(run.grid)
     stages("diffusion check", lambda: check_diffusion(problem, domain.quadrature(run.quadrature), times))
-    nodal = stages("nodal data", lambda: nodal_data(problem, space.quadrature.nodes))
-    terms = stages.terms("stiffness term", "retained space")
-    system = stages("Galerkin system", lambda: assemble(space, problem, terms, nodal))
-    trajectory, between = _march_trajectories(run, system, stages, passed)
+    nodal = stages("nodal data", lambda: sample_data(problem, space.quadrature.nodes))
+    system = stages("Galerkin system", lambda: assemble(space, problem, nodal))
+    trajectory, between = _march_trajectories(run, system, share, keys["Galerkin system"], passed)
     rule = share("validation nodes", (run.validation, domain), lambda: domain.quadrature(run.validation))
     sums = stages(
-        "validation features", lambda: validation.feature_sums(space.features, rule.nodes, run.validation.uniform)
+        "validation features",
+        lambda: validation.make_feature_sums(space.features, rule.nodes, run.validation.uniform),
     )
     target, reference_error = stages("reference", lambda: _make_target(problem, run, rule, reference))
     # of a problem whose solution is not known the target has the initial time alone
@@ -186,30 +173,36 @@ def solve_arrays(
     errors = target.errors(raw, sums)
     # a rule of one point more has its nodes in between, where features that are not resolved are not orthonormal
     another, wanted = run.quadrature.make_check_rule(domain.dimension), run.coefficient_reference
-    defect = stages("quadrature defect", lambda: validation.mass_defect_on(space, domain.quadrature(another)))
+    defect = stages("quadrature defect", lambda: validation.measure_mass_defect(space, domain.quadrature(another)))
     reference_state = cross_grid = None
     if wanted is not None:
         reference_state = stages("coefficient reference", lambda: wanted.final_state(system, run.grid.final_time))
     if run.assessment is not None:
-        assessment, term = run.assessment, stages.terms("assessed stiffness term", "assessed basis")
+        assessment = run.assessment
         basis = stages("assessed basis", lambda: validation.evaluate_basis(space, domain.quadrature(assessment)))
-        compare = partial(validation.cross_grid_defects, space, basis, problem, system, run.grid.final_time, term)
+        compare = partial(validation.measure_cross_grid, space, basis, problem, system, run.grid.final_time)
         cross_grid = stages("assessment", compare)
-    measured = dict(_measure_norms(problem, space, trajectory, target, sums, rule, errors, norms))
+    known = dict[str, float]()
+    if norms and len(errors) == len(trajectory.times):  # the solution is known at the final time
+        # nanmax: a relative error is not defined at times when the exact solution is zero
+        known = target.final_norms(space.transform @ trajectory.coefficients[-1], sums) | {
+            "error_max_over_time": float(np.nanmax(errors))
+        }
+        if "error_h1" in norms and problem.exact_gradient is not None:
+            known["error_h1"] = validation.measure_seminorm(problem, space, trajectory, rule)
     return Solution(
         problem, run, svd, space, system, trajectory, errors, defect, sums, between, reference_state, cross_grid,
-        measured, reference_error,
+        {name: known[name] for name in NORMS if name in norms and name in known}, reference_error,
     )  # fmt: skip
 
 
 def _march_trajectories(
-    run: Discretisation, system: GalerkinSystem, stages: Stages, passed: tuple[int, ...]
+    run: Discretisation, system: GalerkinSystem, share: Share, system_key: Hashable, passed: tuple[int, ...]
 ) -> tuple[Trajectory, Trajectory | None]:
     """Return the observed states, and the states at the steps `passed`."""
 
     def march(grid: TimeGrid) -> Trajectory:
-        key = (stages.keys["Galerkin system"], grid, run.integrator)
-        return stages.share("trajectory", key, lambda: run.integrator.march(system, grid))
+        return share("trajectory", (system_key, grid, run.integrator), lambda: run.integrator.march(system, grid))
 
     if not passed:
         return march(run.grid), None
@@ -228,25 +221,9 @@ def _unite_grids(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Arr
     return both, grid.observed_times, grid.times_of(passed)
 
 
-def _measure_norms(
-    problem: Problem, space: RetainedSpace, trajectory: Trajectory, target: validation.Target,
-    sums: validation.FeatureSums, rule: Quadrature, errors: Array, wanted: Collection[str],
-) -> Iterator[tuple[str, float]]:  # fmt: skip
-    """Return the requested norms if the solution is known."""
-    if not wanted or len(errors) != len(trajectory.times):
-        return
-    final, T = trajectory.coefficients[-1], float(trajectory.times[-1])
-    # nanmax: a relative error is not defined at times when the exact solution is zero
-    known = target.final_norms(space.transform @ final, sums) | {"error_max_over_time": float(np.nanmax(errors))}
-    if "error_h1" in wanted and problem.exact_gradient is not None:
-        lifted = np.zeros((problem.dimension, len(rule.nodes)))
-        if problem.lifting is not None:
-            lifted = np.stack([slope(rule.nodes, np.array([T]))[0] for slope in problem.lifting.gradient])
-        known["error_h1"] = validation.seminorm_error(space, final, problem.exact_gradient(rule.nodes, T), lifted, rule)
-    yield from ((name, known[name]) for name in NORMS if name in wanted and name in known)
-
-
-def _make_spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple[WeightedSVD, RetainedSpace]:
+def _make_spaces(
+    problem: Problem, run: Discretisation, share: Share, keys: Mapping[str, Hashable]
+) -> tuple[WeightedSVD, RetainedSpace]:
     """Return singular values and the retained space.  Compute trial functions only if a cache misses them."""
     domain = problem.domain
 
@@ -256,10 +233,10 @@ def _make_spaces(problem: Problem, run: Discretisation, stages: Stages) -> tuple
 
     @cache  # a cache of stages may have no room for it between the two uses below
     def trial() -> TrialFunctions:
-        return stages("trial functions", compute)
+        return share("trial functions", keys["trial functions"], compute)
 
-    svd = stages("weighted SVD", lambda: DECOMPOSITIONS[run.decomposition](trial()))
-    return svd, stages("retained space", lambda: retain(trial(), svd, run.tau))
+    svd = share("weighted SVD", keys["weighted SVD"], lambda: DECOMPOSITIONS[run.decomposition](trial()))
+    return svd, share("retained space", keys["retained space"], lambda: retain(trial(), svd, run.tau))
 
 
 def _make_target(

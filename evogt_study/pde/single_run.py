@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,23 +15,21 @@ from evogt_study.formulas import SPACE
 from evogt_study.methods.code import find_named_code
 from evogt_study.methods.protocol import Output
 from evogt_study.pde.baselines.references import (
+    BY_FUNCTION,
     COEFFICIENTS,
     StoredSolution,
-    describe_solution,
-    feature_coefficients,
-    make_function_reference,
     make_reference,
 )
-from evogt_study.pde.certificates.bound import knot_steps
+from evogt_study.pde.certificates.bound import list_knot_steps
 from evogt_study.pde.certificates.certify import check_certificates, find_certificates
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.domains import domain_content
+from evogt_study.pde.domains import describe_domain
 from evogt_study.pde.galerkin.problem import Problem, check_data
 from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import Integrator, Start
 from evogt_study.pde.methods import recording
 from evogt_study.pde.methods.declarations import PARAMETERS, VARIABLES, make_integrator
-from evogt_study.pde.methods.problem_method import formula_parameter
+from evogt_study.pde.methods.problem_method import declare_formula_parameter
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, Reference, Solution, compute_stage
 from evogt_study.pde.pipeline import solve_arrays as solve_arrays
@@ -141,7 +140,7 @@ def solve(
         "quadrature": quadrature, "validation": validation, "assessment": assessment, "seed": seed, "tau": tau,
         "final_time": problem.final_time if final_time is None else final_time, "dt": dt,
     }  # fmt: skip
-    run = _discretisation(problem, dictionary, integrator, given, times, coefficient_reference)
+    run = _make_discretisation(problem, dictionary, integrator, given, times, coefficient_reference)
     check_data(problem, run.grid.final_time)
     recording.check_norms(problem, norms)
     if isinstance(certificates, bool):
@@ -149,14 +148,14 @@ def solve(
     else:
         check_certificates(certificates, problem, run.grid.final_time)
         wanted = tuple(certificates)
-    knots = knot_steps(run.grid, problem.dimension) if wanted else ()
-    if isinstance(reference, (str, Path)) and str(reference).endswith(".nc"):
-        reference = read_solution(reference).as_reference()
-    elif isinstance(reference, (str, Path)) and ".py:" in str(reference):
-        file = find_named_code(str(reference), Path())
-        reference = make_function_reference(file.load(), file.fingerprint)
-    elif isinstance(reference, (str, Path)):
-        reference = make_reference(str(reference), problem, run, reference_points, reference_dt)
+    knots = list_knot_steps(run.grid, problem.dimension) if wanted else ()
+    if isinstance(reference, (str, Path)):
+        stated: Any = str(reference)
+        if stated.endswith(".nc"):
+            stated = read_solution(stated)
+        elif ".py:" in stated:
+            stated = find_named_code(stated, Path())
+        reference = make_reference(stated, problem, run, reference_points, reference_dt)
     with np.errstate(all="ignore"):  # values that are not finite are refused below
         solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=knots)
         if not np.isfinite(solution.trajectory.coefficients).all():
@@ -172,7 +171,7 @@ def solve(
     return data
 
 
-def _discretisation(
+def _make_discretisation(
     problem: Problem, dictionary: Dictionary, integrator: Integrator, given: dict[str, Any],
     times: int | tuple[float, ...] | None, coefficient_reference: str | CoefficientReference | None,
 ) -> Discretisation:  # fmt: skip
@@ -187,7 +186,7 @@ def _discretisation(
     if coefficient_reference is not None:
         coefficient_reference.check(problem)
     dictionary.check_dimension(problem.domain.feature_dimension)
-    domain_content(problem.domain)  # which the solution is stored with: an error comes before the computation
+    describe_domain(problem.domain)  # which the solution is stored with: an error comes before the computation
     if "validation" not in checked:  # the paper's rule, or on another domain than a box one of many triangles
         boxed = isinstance(problem.domain.usual_rule, QuadratureRule)
         checked["validation"] = DEFAULT_VALIDATION[problem.dimension] if boxed else TriangleRule(4, 8)
@@ -201,20 +200,17 @@ def label_solution(solution: Solution, certificates: Mapping[str, Datum], field:
     """Return a solution as a Dataset with the attributes of a study result.  field: points of its grid."""
     output = Output(record=recording.HISTORIES if field is None else (*recording.HISTORIES, "field"), grid=field or 0)
     record = recording.make_record(solution, output, certificates)
-    coefficients = {COEFFICIENTS: Datum(("time", "feature"), feature_coefficients(solution))}
+    saved = solution.trajectory.coefficients[solution.discretisation.grid.saved_positions]
+    # of the features: another machine finds T_r only up to signs, and rotations where singular values cluster
+    coefficients = {COEFFICIENTS: Datum(("time", "feature"), saved @ solution.space.transform.T)}
     data, axes = (
         {name: (datum.dims, datum.values, VARIABLES[name].attributes) for name, datum in known.items()}
         for known in ({**record.variables, **coefficients}, record.coordinates)
     )
-    return xr.Dataset(data, axes | _coordinates(solution), {**describe_solution(solution), "title": "one run"})
-
-
-def _coordinates(solution: Solution) -> dict[str, Any]:
-    """Return the modes and features, and every parameter of the run as a scalar coordinate."""
-    run = solution.discretisation
+    run, problem = solution.discretisation, solution.problem
     dictionary = run.dictionary
     parameters: dict[str, Any] = {
-        "dictionary": dictionary.family, "seed": run.seed, **dictionary.labels(solution.problem.dimension),
+        "dictionary": dictionary.family, "seed": run.seed, **dictionary.labels(problem.dimension),
         "tau": run.tau, "quadrature": run.quadrature, "validation": run.validation, "assessment": run.assessment,
         "final_time": run.grid.final_time, "dt": run.grid.dt, "time_integrator": run.integrator.name,
         **run.integrator.values,
@@ -223,16 +219,22 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
     known = {**PARAMETERS, **dictionary.parameters(), **run.integrator.parameters()}
     constants = {name: ((), label, known[name].attributes(label)) for name, label in shown.items()}
     own = {
-        name: ((), value, formula_parameter(name).attributes(value))
-        for name, value in solution.problem.parameters.items()
+        name: ((), value, declare_formula_parameter(name).attributes(value))
+        for name, value in problem.parameters.items()
         if name not in constants
     }
-    return {
-        "mode": ("mode", np.arange(solution.space.rank), VARIABLES["mode"].attributes),
-        "feature": ("feature", np.arange(len(solution.svd.singular_values)), VARIABLES["feature"].attributes),
-        **constants,
-        **own,
+    sizes = {"mode": solution.space.rank, "feature": len(solution.svd.singular_values)}
+    indices = {name: (name, np.arange(size), VARIABLES[name].attributes) for name, size in sizes.items()}
+    attributes: dict[str, Any] = {
+        "problem": problem.name,
+        "domain": json.dumps(describe_domain(problem.domain, whole=True)),
+        "features": json.dumps(dictionary.content()),
+        "feature_seed": run.seed,
     }
+    if problem.lifting is not None:
+        attributes["lifting"] = problem.lifting.formula or BY_FUNCTION
+        attributes["lifting_parameters"] = json.dumps(dict(problem.parameters))
+    return xr.Dataset(data, axes | indices | constants | own, {**attributes, "title": "one run"})
 
 
 def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:

@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from scipy.sparse.linalg import splu
 
 from evogt_study import pde
-from evogt_study.pde.baselines.finite_elements import SDIRK_4, element_space
+from evogt_study.pde.baselines.finite_elements import SDIRK_4, make_element_space
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.methods.field_evolution import solve_fields
 from evogt_study.pde.numerics import TimeGrid
@@ -77,7 +77,7 @@ class QuadraticElements:
     def __init__(self, data, cells):
         self.terms = data.terms
         self.boxes = [data.problem.box(each) for _, each in data.problem.fields]
-        self.spaces = [element_space(box, 2, cells, 6) for box in self.boxes]
+        self.spaces = [make_element_space(box, 2, cells, 6) for box in self.boxes]
         self.bases = [[space.interior.values, *space.interior.gradients] for space in self.spaces]
         ends = np.cumsum([0, *(space.count for space in self.spaces)])
         self.parts = [slice(*pair) for pair in pairwise(ends)]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.pde.methods.declarations import quadrature_rule
+from evogt_study.pde.methods.declarations import read_quadrature_rule
 from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.schema.parameters import Parameter, anything, choice, integer, one_or_several, real, several
 
@@ -32,10 +32,10 @@ def same(value, other):
         (real(), 0.1 + 0.2, 0.1 + 0.2), (choice(("a", "b")), "b", "b"), (several(integer(1)), [240, 120], (240, 120)),
         (several(integer(1)), (240,), (240,)), (several(real()), [1, 0.5], (1.0, 0.5)),
         (one_or_several(real(0.0)), 4, 4.0), (one_or_several(real(0.0)), [4, 0.1 + 0.2], (4.0, 0.1 + 0.2)),
-        (quadrature_rule, 320, QuadratureRule("gauss_legendre", 320)),
-        (quadrature_rule, {"rule": "gauss_legendre", "points": 320}, QuadratureRule("gauss_legendre", 320)),
-        (quadrature_rule, {"points": 7, "rule": "composite_midpoint"}, QuadratureRule("composite_midpoint", 7)),
-        (quadrature_rule, QuadratureRule("gauss_legendre", 3), QuadratureRule("gauss_legendre", 3)),
+        (read_quadrature_rule, 320, QuadratureRule("gauss_legendre", 320)),
+        (read_quadrature_rule, {"rule": "gauss_legendre", "points": 320}, QuadratureRule("gauss_legendre", 320)),
+        (read_quadrature_rule, {"points": 7, "rule": "composite_midpoint"}, QuadratureRule("composite_midpoint", 7)),
+        (read_quadrature_rule, QuadratureRule("gauss_legendre", 3), QuadratureRule("gauss_legendre", 3)),
         (anything, True, True), (anything, "word", "word"),
     ],
 )  # fmt: skip
@@ -57,7 +57,7 @@ REFUSED = {
     "several": (several(integer(1)), [[], (), 240, "240", [240, 0], [[240]], [240, 1.5], {"0": 1}]),
     "one or several": (one_or_several(real(0.0)), [[], [0.0], 0.0, [1.0, math.nan], [[1.0]], "4", True]),
     "quadrature": (
-        quadrature_rule,
+        read_quadrature_rule,
         [
             0, -1, 1.0, True, "gauss_legendre", None, [320], 10**6, HUGE, {}, {"rule": "gauss_legendre"}, {"points": 3},
             {"rule": "simpson", "points": 3}, {"rule": "gauss_legendre", "points": 3, "weights": 1},

@@ -31,7 +31,7 @@ SCATTERED = 1000
 ADVANCED = (ImplicitMidpoint, StabilizedSemiImplicit)
 """Integrators whose steps are divisions in the sine modes."""
 MAX_FOLDED = 640
-"""Largest number of points per direction for which a transform is a matrix product, see `sine_transform`."""
+"""Largest number of points per direction for which a transform is a matrix product, see `apply_sine_transform`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,17 +42,12 @@ class GridSolution:
     fields: Array
     energies: Array
 
-    @property
-    def points(self) -> int:
-        """Number of interior points per direction n."""
-        return int(self.fields.shape[1])
-
     def evaluate(self, nodes: Array) -> Array:
         """Interpolate the fields multilinearly, (P, d) -> (S, P)."""
         dimension = self.fields.ndim - 1
         # zero on the boundary and linear in between, as the paper evaluates its reference (tab:allen_cahn)
         padded = np.pad(self.fields, [(0, 0)] + [(1, 1)] * dimension)
-        along = np.linspace(0.0, 1.0, self.points + 2)
+        along = np.linspace(0.0, 1.0, self.fields.shape[1] + 2)
         interpolator = scipy.interpolate.RegularGridInterpolator([along] * dimension, np.moveaxis(padded, 0, -1))
         return np.asarray(interpolator(nodes)).T
 
@@ -89,7 +84,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     h, interior, shape = 1.0 / (points + 1), np.arange(1, points + 1) / (points + 1), (points,) * problem.dimension
     nodes = tensor_points([interior] * problem.dimension)
     laplacian = 4.0 / h**2 * np.sin(0.5 * np.pi * h * np.arange(1, points + 1)) ** 2
-    eigenvalues = constant_diffusion(problem) * np.asarray(reduce(np.add.outer, [laplacian] * problem.dimension))
+    eigenvalues = find_constant_diffusion(problem) * np.asarray(reduce(np.add.outer, [laplacian] * problem.dimension))
     # a step in the sine modes is state <- (kept state + dt (forcing - reaction)) / divisor, with sources at `times`
     kept: Array | float
     if isinstance(integrator, StabilizedSemiImplicit):
@@ -113,18 +108,18 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
         return slope
 
     u = problem.initial(nodes).reshape(shape)
-    state, observed, fields = sine_transform(u), set(grid.observed), {0: u}
+    state, observed, fields = apply_sine_transform(u), set(grid.observed), {0: u}
     slope = measure_energy(u, state)  # u is never written to: a new array at each step
     for step, forcing in enumerate(_transform_sources(problem, nodes, shape, times), start=1):
         state *= kept
         if forcing is not None:
             state += np.multiply(forcing, grid.dt, out=forcing)
         if slope is not None:
-            reaction = sine_transform(slope)
+            reaction = apply_sine_transform(slope)
             state -= np.multiply(reaction, grid.dt, out=reaction)
         state /= divisor
         if potential is not None or step in observed:
-            u = sine_transform(state)  # a linear problem is advanced in the sine modes alone
+            u = apply_sine_transform(state)  # a linear problem is advanced in the sine modes alone
         if step in observed:
             fields[step] = u
         slope = measure_energy(u, state)
@@ -133,7 +128,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
 
 def check_differences(problem: Problem, points: int, integrator: Integrator, name: str = "points") -> None:
     """Raise the errors of `finite_differences`.  `name` is the parameter of the points."""
-    constant_diffusion(problem)
+    find_constant_diffusion(problem)
     if type(integrator) not in ADVANCED:
         known = " or ".join(str(kind.name) for kind in ADVANCED)
         raise ParameterError("time_integrator", f"{known} for finite differences", integrator.name)
@@ -147,19 +142,19 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
 
 
 # 20 operations an unknown and step for work mode by mode: products, sums and the energy
-def finite_difference_flops(problem: Problem, points: int, steps: int) -> float:
+def estimate_difference_flops(problem: Problem, points: int, steps: int) -> float:
     """Estimate the operations of a solution: two transforms for each step with a reaction or a source."""
     unknowns, transform = points**problem.dimension, problem.dimension * points
     return float(unknowns * steps * (20 + (2 * transform if problem.potential is not None else 0)))
 
 
 # ten arrays of the grid's size: state, eigenvalues, divisor, forcing, slope, and temporaries of the transforms
-def finite_difference_memory(dimension: int, points: int, observed: int) -> float:
+def estimate_difference_memory(dimension: int, points: int, observed: int) -> float:
     """Estimate the bytes of a solution: its steps, and three copies of the observed fields for interpolation."""
     return 8.0 * float(points**dimension) * (10.0 + 3.0 * observed)
 
 
-def sine_transform(values: Array) -> Array:
+def apply_sine_transform(values: Array) -> Array:
     """Apply the orthonormal DST-I in all directions, up to `MAX_FOLDED` as a matrix product.  It is its own inverse."""
     if len(values) > MAX_FOLDED:
         return np.asarray(scipy.fft.dstn(values, type=1, norm="ortho"))
@@ -189,7 +184,7 @@ def _fold_sines(points: int) -> tuple[Array, Array]:
 
 
 # one transform diagonalises every step only where nu is the same everywhere
-def constant_diffusion(problem: Problem) -> float:
+def find_constant_diffusion(problem: Problem) -> float:
     """Return nu.  Raises ProblemError unless it is one positive constant, and for a lifting or another domain."""
     check_domain(problem.domain, "finite differences")
     if problem.lifting is not None:
@@ -202,10 +197,8 @@ def constant_diffusion(problem: Problem) -> float:
     values = problem.diffusion(np.arange(1, SCATTERED + 1)[:, None] * steps % 1.0, np.zeros(1))
     smallest, largest = float(values.min()), float(values.max())
     if not (smallest == largest and 0.0 < smallest < np.inf):
-        raise ProblemError(
-            "finite differences must have a constant positive `diffusion`, got values from "
-            f"{smallest:.6g} to {largest:.6g}"
-        )
+        got = f"values from {smallest:.6g} to {largest:.6g}"
+        raise ProblemError(f"finite differences must have a constant positive `diffusion`, got {got}")
     return smallest
 
 
@@ -217,4 +210,4 @@ def _transform_sources(problem: Problem, nodes: Array, shape: tuple[int, ...], t
         return
     for part in split_times(times):
         for values in problem.source(nodes, part):
-            yield sine_transform(values.reshape(shape))
+            yield apply_sine_transform(values.reshape(shape))

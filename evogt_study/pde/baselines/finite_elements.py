@@ -11,7 +11,6 @@ reduced basis from snapshots of linear elements.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -27,13 +26,14 @@ from scipy.spatial import cKDTree
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains import Domain
-from evogt_study.pde.domains.box import DIRECTIONS, Box, as_box, check_domain
-from evogt_study.pde.domains.triangulated import Triangulated, simplex_rule
+from evogt_study.pde.domains.box import DIRECTIONS, Box, check_domain, to_box
+from evogt_study.pde.domains.triangulated import Triangulated, make_simplex_rule
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
-from evogt_study.pde.galerkin.system import Basis, assemble_load, check_diffusion, operator_matrix
+from evogt_study.pde.galerkin.system import Basis, GalerkinSystem, assemble_load, assemble_operator, check_diffusion
+from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.integrators.flux_system import FieldSolution, FieldSpace, FluxSystem, march_fields
 from evogt_study.pde.integrators.runge_kutta import ImplicitSteps, Tableau
-from evogt_study.pde.numerics import Array, Quadrature, TimeGrid, solver_of
+from evogt_study.pde.numerics import Array, Quadrature, TimeGrid, make_sparse_solver
 from evogt_study.pde.pipeline import Reference
 from evogt_study.pde.problems.fields import FieldData
 
@@ -53,6 +53,30 @@ _ELEMENTS = {
     (1, 1): skfem.ElementLineP1, (1, 2): skfem.ElementTriP1, (1, 3): skfem.ElementTetP1,
     (2, 1): skfem.ElementLineP2, (2, 2): skfem.ElementTriP2, (2, 3): skfem.ElementTetP2,
 }  # fmt: skip
+MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))
+"""The implicit midpoint rule: one stage, extrapolated to the end of the step."""
+SDIRK_4 = Tableau(
+    np.array([
+        [1 / 4, 0, 0, 0, 0],
+        [1 / 2, 1 / 4, 0, 0, 0],
+        [17 / 50, -1 / 25, 1 / 4, 0, 0],
+        [371 / 1360, -137 / 2720, 15 / 544, 1 / 4, 0],
+        [25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4],
+    ]),
+    np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
+)  # fmt: skip
+"""A method of order four, L-stable (Hairer and Wanner, Solving Ordinary Differential Equations II, table IV.6.5)."""
+_DEGREE = 8
+"""Degree of the element rules of a reference: two more than twice the order of gradients and coefficients."""
+_SMALLEST = 1e-14
+"""Eigenvalues of the snapshots of POD-Galerkin below this part of the largest one are rounding."""
+DEGREES = {1: 31, 2: 9, 3: 5}
+"""Degree of the element rules of `p1_fem` by default: 16 points in 1-D (the paper's), 5^2 in 2-D, 3^3 in 3-D.  So many
+points integrate coefficients that oscillate within an element."""
+MAX_DEGREE = 127
+"""Largest degree: 64 Gauss-Jacobi points per direction.  Their error is far below the error of the elements."""
+MAX_QUADRATURE_NODES = 3_000_000
+"""Limit of the quadrature nodes of `p1_fem`, with 600 bytes each in 3-D: 1.8 GB."""
 
 
 class SparseBasis(Basis):
@@ -107,7 +131,10 @@ class ElementSpace:
 
     # scikit-fem searches the candidates of all points for each of them, and refuses points outside of a curved boundary
     def _locate(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
-        """Find the element of each point among the nearest elements, and its coordinates there (d, P)."""
+        """Find the element of each point among the nearest elements, and its coordinates there (d, P).
+
+        Raises ParameterError if a point is in no curved element.
+        """
         mesh, count = self.basis.mesh, _NEAREST
         corners = np.moveaxis(mesh.doflocs[:, mesh.t[: mesh.dim() + 1]], -1, 0)
         tree, outside = cKDTree(corners.mean(axis=2)), np.arange(len(nodes))
@@ -119,39 +146,33 @@ class ElementSpace:
             ):
                 places = outside[part]
                 nearest = np.asarray(tree.query(nodes[places], k=range(1, min(count, tree.n) + 1))[1])
-                found, within, depth[part] = _find_deepest(corners, nodes[places], nearest)
+                # the candidate in which each point lies deepest: on a face two are equal, and give the same value
+                chosen = corners[nearest]
+                offset = nodes[places][:, None] - chosen[..., 0]
+                inner = np.linalg.solve(np.asarray(chosen[..., 1:] - chosen[..., :1]), offset[..., None])[..., 0]
+                depths = np.minimum(inner.min(axis=2), 1.0 - inner.sum(axis=2))
+                best = np.arange(len(places)), np.argmax(depths, axis=1)
+                depth[part] = depths[best]
                 # one that a curved boundary leaves out of the mesh stays with the nearest
                 inside = (depth[part] >= -_ROUNDING) | (count == _NEAREST)
-                elements[places[inside]], local[places[inside]] = found[inside], within[inside]
+                elements[places[inside]] = nearest[best][inside]
+                local[places[inside]] = inner[best][inside]
             if count >= min(MOST_NEAREST, tree.n):
                 break
             outside, count = outside[depth < -_ROUNDING], 4 * count
+        if not isinstance(mesh, skfem.MeshTri2):
+            return elements, local.T
         # sides are curved: the affine map through the corners finds the element, but not the place in it
-        return elements, self._invert(nodes, elements) if isinstance(mesh, skfem.MeshTri2) else local.T
-
-    def _invert(self, nodes: Array, elements: npt.NDArray[np.intp]) -> Array:
-        """Return coordinates in the reference element.  Raises ParameterError if a point is in no element."""
         try:
-            return np.asarray(self.basis.mapping.invF(nodes.T[:, :, None], tind=elements)[:, :, 0])
+            return elements, np.asarray(self.basis.mapping.invF(nodes.T[:, :, None], tind=elements)[:, :, 0])
         except Exception as error:  # scikit-fem has no narrower one
             if "Newton iteration" not in str(error):
                 raise
             wanted = "so large that each point is in a curved triangle, of the coarser version too"
-            raise ParameterError("reference_points", wanted, f"{self.basis.mesh.nelements} triangles") from error
+            raise ParameterError("reference_points", wanted, f"{mesh.nelements} triangles") from error
 
 
-# on a face two are equally good, and give the same value
-def _find_deepest(corners: Array, nodes: Array, candidates: npt.NDArray[np.intp]) -> tuple[Array, Array, Array]:
-    """Choose the candidate (P, C) in which each point lies deepest.  Return its coordinates (P, d) and its depth."""
-    chosen = corners[candidates]
-    offset = nodes[:, None] - chosen[..., 0]
-    local = np.linalg.solve(np.asarray(chosen[..., 1:] - chosen[..., :1]), offset[..., None])[..., 0]
-    depth = np.minimum(local.min(axis=2), 1.0 - local.sum(axis=2))
-    best, point = np.argmax(depth, axis=1), np.arange(len(nodes))
-    return candidates[point, best], local[point, best], depth[point, best]
-
-
-def element_space(
+def make_element_space(
     domain: Domain, order: int, size: int, degree: int, name: str = "reference_points",
     faces: tuple[str, ...] | None = None,
 ) -> ElementSpace:  # fmt: skip
@@ -164,23 +185,23 @@ def element_space(
     if isinstance(domain, Triangulated):
         mesh = domain.refined(size)
     else:
-        mesh = _MESHES[d].init_tensor(*as_box(domain).axes(size + 1))
+        mesh = _MESHES[d].init_tensor(*to_box(domain).axes(size + 1))
     element = _ELEMENTS[order, d]()
     # p = degree // 2 + 1 Gauss points a direction: the least with 2 p - 1 >= degree
-    basis = skfem.Basis(mesh, element, quadrature=simplex_rule(d, degree // 2 + 1))
-    reduction = _reduction(basis, domain)
-    rule = simplex_rule(d - 1, degree // 2 + 1) if d > 1 else (np.zeros((1, 1)), np.ones(1))
+    basis = skfem.Basis(mesh, element, quadrature=make_simplex_rule(d, degree // 2 + 1))
+    reduction = _number_unknowns(basis, domain)
+    rule = make_simplex_rule(d - 1, degree // 2 + 1) if d > 1 else (np.zeros((1, 1)), np.ones(1))
     on_faces = {
-        face: _sparse(
-            skfem.FacetBasis(mesh, element, facets=_facets(basis, domain, (face,)), quadrature=rule), reduction
+        face: _sample_basis(
+            skfem.FacetBasis(mesh, element, facets=_find_facets(basis, domain, (face,)), quadrature=rule), reduction
         )
         for face in (domain.natural if faces is None else faces)
     }
-    return ElementSpace(basis, reduction, _sparse(basis, reduction), on_faces)
+    return ElementSpace(basis, reduction, _sample_basis(basis, reduction), on_faces)
 
 
 def check_element_space(domain: Domain, size: int, degree: int, name: str = "reference_points") -> None:
-    """Raise the ParameterError of `element_space` without building the space."""
+    """Raise the ParameterError of `make_element_space` without building the space."""
     if not isinstance(size, int) or size < 1:
         raise ParameterError(name, "an integer >= 1", size)
     per_element = (degree // 2 + 1) ** domain.dimension
@@ -193,15 +214,15 @@ def check_element_space(domain: Domain, size: int, degree: int, name: str = "ref
         raise ParameterError(name, wanted, size)
 
 
-def _reduction(basis: Any, domain: Domain) -> SparseMatrix:
+def _number_unknowns(basis: Any, domain: Domain) -> SparseMatrix:
     """Number the unknowns.  Degrees of freedom on Dirichlet faces have none."""
     count, places = int(basis.N), np.asarray(basis.doflocs)
     if isinstance(domain, Triangulated):
-        facets = _facets(basis, domain, domain.natural)
+        facets = _find_facets(basis, domain, domain.natural)
         fixed = np.asarray(basis.get_dofs(np.setdiff1d(basis.mesh.boundary_facets(), facets)).flatten())
         master = np.arange(count)
     else:
-        box = as_box(domain)
+        box = to_box(domain)
         unit = (places - np.array(box.lower)[:, None]) / box.widths[:, None]
         # periodic faces: a degree of freedom on the upper face has the coordinates of its partner modulo one;
         # rounded to nine digits, since both are computed
@@ -221,14 +242,14 @@ def _reduction(basis: Any, domain: Domain) -> SparseMatrix:
     return sparse.csr_array((np.ones(len(rows)), (rows, number[master[rows]])), shape=(count, len(kept)))
 
 
-def _facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDArray[np.intp]:
+def _find_facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDArray[np.intp]:
     """Return the facets on parts of the boundary."""
     facets = np.asarray(basis.mesh.boundary_facets())
     middles = basis.mesh.p[:, basis.mesh.facets[:, facets]].mean(axis=1)
     if isinstance(domain, Triangulated):
         on = np.array([domain.face_of(middle) in names for middle in middles.T], dtype=bool)
     else:
-        box, on = as_box(domain), np.zeros(len(facets), dtype=bool)
+        box, on = to_box(domain), np.zeros(len(facets), dtype=bool)
         unit = (middles - np.array(box.lower)[:, None]) / box.widths[:, None]
         for name in names:
             on |= np.abs(unit[DIRECTIONS.index(name[0])] - int(name[1])) < 1e-9
@@ -236,7 +257,7 @@ def _facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDArray[n
 
 
 # as sparse matrices: each term of the equation is then a product of two of them with a diagonal of weights
-def _sparse(basis: Any, reduction: SparseMatrix) -> SparseBasis:
+def _sample_basis(basis: Any, reduction: SparseMatrix) -> SparseBasis:
     """Return the basis functions of the unknowns at the nodes of a scikit-fem basis."""
     dimension, (elements, points) = basis.mesh.dim(), basis.dx.shape
     rows = np.arange(elements * points).reshape(elements, points)
@@ -251,32 +272,6 @@ def _sparse(basis: Any, reduction: SparseMatrix) -> SparseBasis:
     nodes = np.asarray(basis.global_coordinates()).reshape(dimension, -1).T
     gradients = tuple(matrix([f.grad[axis] for f in functions]) for axis in range(dimension))
     return SparseBasis(Quadrature(nodes, basis.dx.ravel()), matrix([np.asarray(f) for f in functions]), gradients)
-
-
-MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))
-"""The implicit midpoint rule: one stage, extrapolated to the end of the step."""
-SDIRK_4 = Tableau(
-    np.array([
-        [1 / 4, 0, 0, 0, 0],
-        [1 / 2, 1 / 4, 0, 0, 0],
-        [17 / 50, -1 / 25, 1 / 4, 0, 0],
-        [371 / 1360, -137 / 2720, 15 / 544, 1 / 4, 0],
-        [25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4],
-    ]),
-    np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
-)  # fmt: skip
-"""A method of order four, L-stable (Hairer and Wanner, Solving Ordinary Differential Equations II, table IV.6.5)."""
-_DEGREE = 8
-"""Degree of the element rules of a reference: two more than twice the order of gradients and coefficients."""
-_SMALLEST = 1e-14
-"""Eigenvalues of the snapshots of POD-Galerkin below this part of the largest one are rounding."""
-DEGREES = {1: 31, 2: 9, 3: 5}
-"""Degree of the element rules of `p1_fem` by default: 16 points in 1-D (the paper's), 5^2 in 2-D, 3^3 in 3-D.  So many
-points integrate coefficients that oscillate within an element."""
-MAX_DEGREE = 127
-"""Largest degree: 64 Gauss-Jacobi points per direction.  Their error is far below the error of the elements."""
-MAX_QUADRATURE_NODES = 3_000_000
-"""Limit of the quadrature nodes of `p1_fem`, with 600 bytes each in 3-D: 1.8 GB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,13 +296,13 @@ def finite_elements(
     basis, nodes = space.interior, space.interior.rule.nodes
     initial = problem.initial(nodes) - problem.lift_at(nodes, 0.0)
     # projected, not interpolated: as the P1 elements of the paper (tab:p1_fem), which this advances on other problems
-    u = solver_of(basis.mass, symmetric=True)(basis.project(initial))
+    u = make_sparse_solver(basis.mass, symmetric=True)(basis.project(initial))
     steps = ImplicitSteps(ElementSystem(problem, space, u))
     march = accumulate(tableau.times(grid), lambda u, at: steps.step(tableau, u, at, grid.dt), initial=u)
     return ElementSolution(problem, space, grid.observed_times, grid.observe(march))
 
 
-def element_fields(
+def solve_fields_by_elements(
     data: FieldData, order: int, size: int, degree: int, grid: TimeGrid, tableau: Tableau = SDIRK_4,
     tolerance: float = 1e-13, keep: bool = True,
 ) -> FieldSolution:  # fmt: skip
@@ -316,13 +311,9 @@ def element_fields(
     names = tuple({name: None for box in boxes for name in box.natural})
 
     def make_space(box: Box) -> FieldSpace:
-        space = element_space(box, order, size, degree, faces=names)
-        basis, solve = space.interior, solver_of(space.interior.mass, symmetric=True)
-        faces = {name: (face.rule, face.values) for name, face in space.faces.items()}
-        matrices = (basis.values, *basis.gradients)
-        return FieldSpace(
-            basis.rule, matrices, faces, basis.mass, lambda nodal: solve(basis.project(nodal)), space.evaluate
-        )
+        space = make_element_space(box, order, size, degree, faces=names)
+        basis, solve = space.interior, make_sparse_solver(space.interior.mass, symmetric=True)
+        return FieldSpace(basis, space.faces, basis.mass, lambda nodal: solve(basis.project(nodal)), space.evaluate)
 
     spaces = {box: make_space(box) for box in {*boxes}}
     return march_fields(FluxSystem(data.terms, [spaces[box] for box in boxes]), tableau, grid, tolerance, keep)
@@ -333,7 +324,7 @@ def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None =
     check_admitted(problem)
     check_mesh_size(problem.dimension, unknowns, degree)
     degree = DEGREES[problem.dimension] if degree is None else degree
-    space = element_space(problem.domain, 1, int(unknowns) + 1, int(degree), "unknowns")
+    space = make_element_space(problem.domain, 1, int(unknowns) + 1, int(degree), "unknowns")
     times = grid.midpoints[:1] if problem.diffusion.steady else grid.midpoints
     at_once = max(1, MAX_QUADRATURE_NODES // len(space.interior.rule.weights))
     for part in np.array_split(times, -(-len(times) // at_once)):
@@ -381,10 +372,10 @@ def make_element_reference(problem: Problem | FieldData, size: int, grid: TimeGr
     def make(size: int, grid: TimeGrid, coarser: Reference | None) -> Reference:
         def solve(nodes: Array, times: Array) -> Array:
             if isinstance(problem, Problem):
-                space = element_space(problem.domain, 2, size, _DEGREE)
+                space = make_element_space(problem.domain, 2, size, _DEGREE)
                 values = finite_elements(problem, space, grid).evaluate(nodes)
             else:
-                values = element_fields(problem, 2, size, _DEGREE, grid).evaluate(nodes)
+                values = solve_fields_by_elements(problem, 2, size, _DEGREE, grid).evaluate(nodes)
             return values[grid.positions_of(times)]
 
         return Reference(("finite_elements", size, grid), solve, coarser)
@@ -404,7 +395,7 @@ class ElementSystem:
         self.symmetric = problem.advection is None and self.linear
         self.autonomous = self.linear and problem.has_steady_operator
         self.load, _ = assemble_load(self.basis, problem, space.faces)
-        self._stiffness, _ = operator_matrix(self.basis, problem, space.faces)
+        self._stiffness, _ = assemble_operator(self.basis, problem, space.faces)
 
     def rate(self, t: float, U: Array) -> Array:
         """Return F - K u - r(u)."""
@@ -446,18 +437,13 @@ def pod_galerkin(
     modes = np.asarray(snapshots.T @ (vectors[:, kept] / np.sqrt(values[kept])))
     middle = time.process_time()
 
-    def march() -> Iterator[Array]:
-        alpha, identity = modes.T @ (system.mass @ full.states[0]), np.eye(modes.shape[1])
-        yield alpha
-        for n, t in enumerate(grid.midpoints.tolist()):
-            if n == 0 or not system.autonomous:
-                K = -modes.T @ (system.jacobian(t, full.states[0]) @ modes)
-                factors = scipy.linalg.lu_factor(identity + grid.dt / 2.0 * K)
-            load = modes.T @ system.load(np.array([t]))[0]
-            alpha = scipy.linalg.lu_solve(factors, alpha - grid.dt / 2.0 * (K @ alpha) + grid.dt * load)
-            yield alpha
-
-    states = grid.observe(march()) @ modes.T
+    first = full.states[0]
+    reduced = GalerkinSystem(
+        lambda t: np.asarray(-modes.T @ (system.jacobian(t, first) @ modes)), system.autonomous,
+        lambda times: np.stack([modes.T @ system.load(np.array([t]))[0] for t in times]),
+        modes.T @ (system.mass @ first), symmetric=False,
+    )  # fmt: skip
+    states = ImplicitMidpoint().march(reduced, grid).coefficients @ modes.T
     seconds = {"offline_seconds": middle - start, "online_seconds": time.process_time() - middle}
     solution = ElementSolution(problem, full.space, grid.observed_times, states)
     return solution, {"degrees_of_freedom": modes.shape[1], **seconds}

@@ -9,7 +9,7 @@ coefficients of its features, and can be evaluated anywhere without its problem:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -20,15 +20,17 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError, ResultError, shorten
+from evogt_study.methods.code import UserCode
 from evogt_study.pde.baselines.finite_difference import check_differences, make_difference_reference
 from evogt_study.pde.dictionaries import FAMILIES
-from evogt_study.pde.domains import Domain, domain_content, domain_from
+from evogt_study.pde.domains import Domain, describe_domain, make_domain
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.retained_space import trial_values
-from evogt_study.pde.numerics import MAX_GAUSS_POINTS, MAX_NODES, Array, QuadratureRule, TriangleRule
-from evogt_study.pde.pipeline import Discretisation, Reference, Solution, solve_arrays
-from evogt_study.pde.problems.expressions import space_time_function
+from evogt_study.pde.galerkin.retained_space import evaluate_trial
+from evogt_study.pde.numerics import MAX_GAUSS_POINTS, MAX_NODES, Array, Labelled, QuadratureRule, TriangleRule
+from evogt_study.pde.pipeline import Discretisation, Reference, solve_arrays
+from evogt_study.pde.problems.expressions import make_space_time_function
 from evogt_study.pde.problems.terms import parse_term
+from evogt_study.schema.values import canonical_json
 from evogt_study.storage.arrays import load_or_compute
 from evogt_study.storage.hdf5 import HDF5_LOCK
 
@@ -49,17 +51,25 @@ COEFFICIENTS = "feature_coefficients"
 """Variable of a file that holds the coefficients of a stored solution."""
 _PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
 """Attributes that identify a stored solution besides its numbers."""
-_BY_FUNCTION = "a function"
+BY_FUNCTION = "a function"
+"""Text of a lifting that is no formula."""
 
 
 def make_reference(
-    name: str | None, problem: Any, run: Discretisation, points: int | None, dt: float | None,
-    solve: Callable[..., Any] = solve_arrays,
+    name: str | UserCode | StoredSolution | None, problem: Any, run: Discretisation, points: int | None,
+    dt: float | None, solve: Callable[..., Any] = solve_arrays,
 ) -> Reference | None:  # fmt: skip
     """Return the reference of this name for a run, with its resolution.  Return None for the exact solution.
 
+    name: or a user function of nodes (Q, d) and a time that returns u (Q,), or a stored solution.
     problem: of one field or, with its own `solve`, of several.
     """
+    if isinstance(name, StoredSolution):
+        stored = name
+        stored.check(problem, run.grid.observed_times)
+        return Reference(("stored", stored.digest), lambda nodes, times: stored.evaluate(nodes)[stored.locate(times)])
+    if isinstance(name, UserCode):
+        return Reference(("function", canonical_json(name.identity)), partial(_call_function, name.load()))
     if name is None or name == EXACT:
         if name is not None and problem.exact is None:
             raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
@@ -87,20 +97,13 @@ def make_reference(
     return make_element_reference(problem, points, grid)
 
 
-def make_function_reference(function: Callable[[Array, float], Any], content: Hashable) -> Reference:
-    """Return a user function of nodes (Q, d) and a time that returns u (Q,).  `content` identifies it.
-
-    Its values raise ProblemError for another shape or type.
-    """
-
-    def evaluate(nodes: Array, times: Array) -> Array:
-        values = [np.asarray(function(nodes, float(t)), dtype=float) for t in times]
-        for found in values:
-            if found.shape != (len(nodes),) or not np.isfinite(found).all():
-                raise ProblemError(f"`reference` must give ({len(nodes)},) finite numbers, got shape {found.shape}")
-        return np.stack(values)
-
-    return Reference(("function", content), evaluate)
+def _call_function(function: Callable[[Array, float], Any], nodes: Array, times: Array) -> Array:
+    """Return the values (T, Q) of a user function.  Raises ProblemError for another shape or type."""
+    values = [np.asarray(function(nodes, float(t)), dtype=float) for t in times]
+    for found in values:
+        if found.shape != (len(nodes),) or not np.isfinite(found).all():
+            raise ProblemError(f"`reference` must give ({len(nodes)},) finite numbers, got shape {found.shape}")
+    return np.stack(values)
 
 
 def share_among_workers(reference: Reference, content: str) -> Reference:
@@ -144,7 +147,7 @@ def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Di
 
 
 @dataclass(frozen=True, eq=False)
-class StoredSolution:
+class StoredSolution(Labelled):
     """Coefficients c (S, N) at `times` (S,).  `attributes` name the features, the domain and the lifting."""
 
     times: Array
@@ -160,10 +163,6 @@ class StoredSolution:
     def content(self) -> dict[str, str]:
         return {"stored": self.digest}
 
-    @property
-    def label(self) -> str:
-        return str(self)
-
     def __str__(self) -> str:
         return f"stored({self.digest})"
 
@@ -175,14 +174,14 @@ class StoredSolution:
 
     @property
     def domain(self) -> Domain:
-        return domain_from(json.loads(self.attributes["domain"]))
+        return make_domain(json.loads(self.attributes["domain"]))
 
     # compared by content, since the domain was made from the file
     def check(self, problem: Problem, times: Array) -> None:
         """Raise ProblemError if it cannot be a reference of `problem` at `times`."""
-        if domain_content(self.domain) != domain_content(problem.domain):
+        if describe_domain(self.domain) != describe_domain(problem.domain):
             raise ProblemError(f"`reference` must be on the problem's domain, got a run on {self.domain}")
-        self._places(times)
+        self.locate(times)
 
     def evaluate(self, nodes: Array) -> Array:
         """Return values at points of the domain and all times, (P, d) -> (S, P)."""
@@ -195,14 +194,19 @@ class StoredSolution:
         features = self.domain.features(
             FAMILIES[family](**{"family": family, **given}), int(self.attributes["feature_seed"])
         )
-        values = self.coefficients @ trial_values(self.domain, features, nodes).T
-        return np.asarray(values + self._lifted(nodes))
+        values = np.asarray(self.coefficients @ evaluate_trial(self.domain, features, nodes).T)
+        formula = self.attributes.get("lifting")
+        if formula is None:
+            return values
+        if formula == BY_FUNCTION:
+            raise ResultError("the lifting must be a formula for a stored solution to be evaluated, got a function")
+        expression = parse_term(formula, "lifting", self.domain.dimension)
+        return values + make_space_time_function(expression, json.loads(self.attributes["lifting_parameters"]))(
+            nodes, self.times
+        )
 
-    def as_reference(self) -> Reference:
-        """Return the reference with these values.  They raise ProblemError for a time that is not stored."""
-        return Reference(("stored", self.digest), lambda nodes, times: self.evaluate(nodes)[self._places(times)])
-
-    def _places(self, times: Array) -> npt.NDArray[np.intp]:
+    def locate(self, times: Array) -> npt.NDArray[np.intp]:
+        """Return the places of times among its own.  Raises ProblemError for a time that is not stored."""
         places = np.abs(self.times - times[:, None]).argmin(axis=1)
         apart = np.abs(self.times[places] - times)
         # 1e-9 of rounding, as `TimeGrid.of` admits in times that are written in decimals
@@ -210,38 +214,6 @@ class StoredSolution:
             got = f"none at t = {float(times[np.argmax(apart)]):.6g}"
             raise ProblemError(f"`reference` must have been saved at the observed times of the run, got {got}")
         return np.asarray(places, dtype=np.intp)
-
-    def _lifted(self, nodes: Array) -> Array | float:
-        formula = self.attributes.get("lifting")
-        if formula is None:
-            return 0.0
-        if formula == _BY_FUNCTION:
-            raise ResultError("the lifting must be a formula for a stored solution to be evaluated, got a function")
-        expression = parse_term(formula, "lifting", self.domain.dimension)
-        values = json.loads(self.attributes["lifting_parameters"])
-        return space_time_function(expression, values)(nodes, self.times)
-
-
-def describe_solution(solution: Solution) -> dict[str, Any]:
-    """Return the attributes of a `StoredSolution`."""
-    problem, run = solution.problem, solution.discretisation
-    attributes = {
-        "problem": problem.name,
-        "domain": json.dumps(domain_content(problem.domain, whole=True)),
-        "features": json.dumps(run.dictionary.content()),
-        "feature_seed": run.seed,
-    }
-    if problem.lifting is not None:
-        attributes["lifting"] = problem.lifting.formula or _BY_FUNCTION
-        attributes["lifting_parameters"] = json.dumps(dict(problem.parameters))
-    return attributes
-
-
-def feature_coefficients(solution: Solution) -> Array:
-    """Return c = T_r alpha at the saved times, (S, N)."""
-    saved = solution.trajectory.coefficients[solution.discretisation.grid.saved_positions]
-    # of the features: another machine finds T_r only up to signs, and rotations where singular values cluster
-    return np.asarray(saved @ solution.space.transform.T)
 
 
 def resolve_reference(raw: Any, folder: Path) -> Any:

@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial, reduce
 
 import numpy as np
 
@@ -50,7 +50,7 @@ from evogt_study.pde.certificates.functions import (
 )
 from evogt_study.pde.dictionaries.base import FirstOrder
 from evogt_study.pde.domains import Box, Domain
-from evogt_study.pde.domains.box import as_box
+from evogt_study.pde.domains.box import to_box
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import RetainedSpace
 from evogt_study.pde.galerkin.validation import AtNodes
@@ -75,6 +75,35 @@ how much the space does not resolve."""
 LEAST_DECAY = 0.05
 """Part of the final time in which the weight for problems without Dirichlet face decays: their bound is larger by the
 factor exp(0.05), and errors of the mean count 20 times."""
+KNOTS = {1: 500, 2: 7, 3: 6}
+"""Steps whose states the reconstruction interpolates, at most: in 1-D all of usual runs.  With 20 (2-D) and 12 (3-D)
+the bounds of runs of the paper's operator_2d, nonseparable_2d and nonseparable_3d change by at most 1 %.  With 6 in 2-D
+the bounds of nonseparable_2d are 1 % smaller."""
+SETTLED = 1e-3
+"""Part of the bound's square by which Gauss's and Kronrod's rule for the whole time may differ: else time is integrated
+between knots.  Of 252 runs of the paper's studies in 1-D and 2-D it is 5e-4 at most, with a median of 1e-5; a pulse in
+time that both nearly missed made it 4e-3."""
+SMALLEST = 1e-14
+"""Least relative size of a direction in the space of all features.  Smaller directions are rounding."""
+_ANY = 2.0
+"""Larger than the squared bound: accept any difference."""
+_FINER = 80
+"""Least number of intervals if data change faster than the states."""
+PANEL = 32
+"""Gauss points of a panel in one direction: on panels of 8, 16 and 24 a run needs up to a quarter more nodes.  With 48
+grids are far apart."""
+GRIDS = {1: (4, 5, 6, 7, 8, 10, 12, 16, 32, 64), 2: (48, 64, 80, 112), 3: (22, 28, 36, 44)}
+"""Panels (1-D) or points per direction, tried in this order."""
+_NODES = 3.2
+"""Nodes for each retained direction in 1-D at least: of 216 runs of the paper's oscillatory_1d and target_1d, whose
+ranks are 8 to 86, 14 then need a second grid."""
+FULL_NODES = 1.5
+"""Nodes for each direction of the space of all features, at least: the best approximation of target_1d by 114 of them
+came out 5.6 times too small with 1.1, 5 % with 1.4, and wrong by 0.2 % with 1.7."""
+_RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
+"""Part of the squared bound that the grid may leave unresolved.  The bound contains it."""
+_grid = cache(TensorGrid)
+"""Grid by its arguments.  Each grid keeps its nodes: 6 MB for all of `GRIDS`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +121,6 @@ class EnergyBound:
         """The bound of the energy norm of the error."""
         return math.sqrt(self.initial + self.residual + self.time_rule + self.unresolved)
 
-    @property
-    def resolution(self) -> float:
-        """Part of the squared bound that the grid does not resolve."""
-        return self.unresolved / max(self.initial + self.residual, sys.float_info.min)
-
 
 @dataclass(frozen=True)
 class Growth:
@@ -106,10 +130,6 @@ class Growth:
     mass: float = 0.0
     ends: tuple[Ends, ...] = ()
 
-    def weights(self, times: Array) -> Array:
-        """Return exp(2 g (T - t)) at times.  The last time is T."""
-        return np.asarray(np.exp(2.0 * self.rate * (times[-1] - times)))
-
 
 def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool = False) -> Growth:
     """Return the growth of errors of a linear problem, by the values at grid nodes and the polynomials through them.
@@ -117,7 +137,7 @@ def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool =
     decay: the rate may be negative, by || sqrt(A) grad e ||^2 >= lambda || e ||^2.
     The bound is then of || e(T) || alone.
     """
-    ends = as_box(problem.domain).ends
+    ends = to_box(problem.domain).ends
     dirichlet = any(map(any, ends))
     if problem.advection is None and problem.reaction is None and dirichlet and not decay:
         return Growth(ends=ends)
@@ -164,29 +184,24 @@ def bound_energy(
         # this time has no weight in the integral: it is there for the representer alone
         if end is not None and start + size >= len(rule.times):
             states[-1], rates[-1] = end
-        norms.append(_residual(solution, states, rates, block, growth))
-    weights = growth.weights(rule.times)
+        norms.append(_bound_residual(solution, states, rates, block, growth))
+    weights = np.exp(2.0 * growth.rate * (rule.times[-1] - rule.times))  # the last time is T
     squares = weights * np.concatenate([norm.squares for norm in norms])
     unresolved = weights * np.concatenate([norm.unresolved for norm in norms])
     fine, coarse = float(rule.weights @ squares), float(rule.coarse @ squares)
-    return EnergyBound(
-        initial=_replace_nan(float(np.exp(2.0 * growth.rate * rule.times[-1])) * initial),
-        residual=_replace_nan(fine),
-        time_rule=_replace_nan(abs(fine - coarse)),
-        unresolved=_replace_nan(float(rule.weights @ unresolved)),
-        representer=norms[-1].representer,
-    )
+    initial *= float(np.exp(2.0 * growth.rate * rule.times[-1]))
+    parts = initial, fine, abs(fine - coarse), float(rule.weights @ unresolved)
+    # infinity for NaN, which comes from numbers outside their range
+    first, residual, time_rule, left = (math.inf if math.isnan(part) else part for part in parts)
+    return EnergyBound(first, residual, time_rule, left, norms[-1].representer)
 
 
-def _replace_nan(square: float) -> float:
-    """Return infinity for NaN, which comes from numbers outside their range."""
-    return math.inf if math.isnan(square) else square
-
-
-def _residual(solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth) -> DualNorm:
+def _bound_residual(
+    solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth
+) -> DualNorm:
     """Return the norm of the residual of states and their time derivatives, (T, m, ..., m) each."""
-    if solution.dimension > 1:
-        space = SpectralSpace(solution.dimension, data.grid.points - 2, growth.ends)
+    if data.grid.dimension > 1:
+        space = SpectralSpace(data.grid.dimension, data.grid.points - 2, growth.ends)
         return measure_in_cube(data.moments(solution.along, states, rates, space), data, space, growth.mass)
     run = SampledBasis(solution.along(data.grid.axis_rule[0]), data.grid)
     gradient = run.gradient(states)
@@ -278,7 +293,10 @@ def measure_in_cube(moments: Array, data: ProblemData, space: SpectralSpace, mas
     )
     # A w = R - left, so that 2 R(w) - (A w, w) = (R + left, w) without another product with A
     squares = np.sum((moments + left) * w, axis=axes) + np.sum(left**2 / scale, axis=axes) + constants
-    upper, middle = (np.sum(moments**2 / scale * space.high_mode_mask(part), axis=axes) for part in (UPPER, MIDDLE))
+    # of modes with an index of at least a part of all in some direction
+    low = ((np.arange(space.modes) < int(part * space.modes)).astype(np.float64) for part in (UPPER, MIDDLE))
+    masks = (1.0 - np.asarray(reduce(np.multiply.outer, [each] * space.dimension)) for each in low)
+    upper, middle = (np.sum(moments**2 / scale * mask, axis=axes) for mask in masks)
     # as much again as these modes have, less where they fall: to q of the third before, so that q of them is beyond
     before = np.maximum(middle - upper, upper)
     unresolved = upper * np.divide(upper, before, out=np.ones_like(upper), where=before > 0.0)
@@ -295,10 +313,8 @@ def bound_below(diffusion: Array, dimension: int) -> Array:
     roots = np.sqrt(scales)
     least = np.linalg.eigvalsh(flat / (roots[:, None, :, None] * roots[:, None, None, :]))[..., 0].min(axis=1)
     if not least.min() > 0.0:
-        raise ProblemError(
-            "`diffusion` must be positive definite on the nodes of the certificates, got a least eigenvalue of "
-            f"{least.min():.6g} where diagonal entries are one on average"
-        )
+        got = f"a least eigenvalue of {least.min():.6g} where diagonal entries are one on average"
+        raise ProblemError(f"`diffusion` must be positive definite on the nodes of the certificates, got {got}")
     return np.asarray(least[:, None] * scales)
 
 
@@ -332,47 +348,8 @@ def solve_by_conjugate_gradients(
     return x, left
 
 
-KNOTS = {1: 500, 2: 7, 3: 6}
-"""Steps whose states the reconstruction interpolates, at most: in 1-D all of usual runs.  With 20 (2-D) and 12 (3-D)
-the bounds of runs of the paper's operator_2d, nonseparable_2d and nonseparable_3d change by at most 1 %.  With 6 in 2-D
-the bounds of nonseparable_2d are 1 % smaller."""
-SETTLED = 1e-3
-"""Part of the bound's square by which Gauss's and Kronrod's rule for the whole time may differ: else time is integrated
-between knots.  Of 252 runs of the paper's studies in 1-D and 2-D it is 5e-4 at most, with a median of 1e-5; a pulse in
-time that both nearly missed made it 4e-3."""
-SMALLEST = 1e-14
-"""Least relative size of a direction in the space of all features.  Smaller directions are rounding."""
-_ANY = 2.0
-"""Larger than the squared bound: accept any difference."""
-_FINER = 80
-"""Least number of intervals if data change faster than the states."""
-PANEL = 32
-"""Gauss points of a panel in one direction: on panels of 8, 16 and 24 a run needs up to a quarter more nodes.  With 48
-grids are far apart."""
-GRIDS = {1: (4, 5, 6, 7, 8, 10, 12, 16, 32, 64), 2: (48, 64, 80, 112), 3: (22, 28, 36, 44)}
-"""Panels (1-D) or points per direction, tried in this order."""
-_NODES = 3.2
-"""Nodes for each retained direction in 1-D at least: of 216 runs of the paper's oscillatory_1d and target_1d, whose
-ranks are 8 to 86, 14 then need a second grid."""
-FULL_NODES = 1.5
-"""Nodes for each direction of the space of all features, at least: the best approximation of target_1d by 114 of them
-came out 5.6 times too small with 1.1, 5 % with 1.4, and wrong by 0.2 % with 1.7."""
-_RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
-"""Part of the squared bound that the grid may leave unresolved.  The bound contains it."""
-_grid = cache(TensorGrid)
-"""Grid by its arguments.  Each grid keeps its nodes: 6 MB for all of `GRIDS`."""
-
-
-@dataclass(frozen=True, eq=False)
-class RunBound:
-    """The bound, and the functions of the run on its grid."""
-
-    bound: EnergyBound
-    functions: RunFunctions
-
-
 @lru_cache(maxsize=64)  # cases of a study have few
-def knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
+def list_knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
     """Return the steps whose states the reconstruction interpolates."""
     count = min(KNOTS[dimension], grid.steps)
     return tuple(int(step) for step in np.round(np.linspace(0, grid.steps, count + 1)))
@@ -381,7 +358,7 @@ def knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
 def find_knots(solution: Solution) -> Trajectory:
     """Return the states that the reconstruction interpolates, from the run or from another march."""
     grid, dimension = solution.discretisation.grid, solution.problem.dimension
-    steps = knot_steps(grid, dimension)
+    steps = list_knot_steps(grid, dimension)
     times = grid.times_of(steps)
     for known in (solution.passed, solution.trajectory):
         # to the last bit, since all of these times come of `TimeGrid.times_of`
@@ -392,8 +369,11 @@ def find_knots(solution: Solution) -> Trajectory:
 
 def bound_run(
     solution: Solution, knots: Trajectory, share: Share, problem_key: Hashable, end: Array | None = None
-) -> RunBound:
-    """Return the bound by the states at the knots.  `end`: state and rate (2, r) for the representer."""
+) -> tuple[EnergyBound, RunFunctions]:
+    """Return the bound by the states at the knots, and the functions of the run on its grid.
+
+    end: state and rate (2, r) for the representer.
+    """
     problem, dimension, sizes = solution.problem, solution.problem.dimension, solution.svd.singular_values
     # retained by a rule of fewer nodes than features, functions are as rough between them as any feature is
     directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
@@ -402,12 +382,20 @@ def bound_run(
         grids = [_grid(dimension, count, 1) for count in GRIDS[dimension]]
     else:  # a grid that is too coarse costs all of its work again, so that the first has to do as a rule
         grids = [_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1]]
+    # rules in time, of which the first that is accurate enough counts: each point is another residual.  Splines of less
+    # degree have kinks in the knots.  The last rule, for data that change faster, takes too much memory in 2-D and 3-D.
+    rules = [(TimeRule.whole(float(knots.times[-1])), SETTLED)] if len(knots.times) > DEGREE else []
+    rules.append((TimeRule.between(knots.times), _ANY))
+    if dimension == 1:
+        steps = np.arange(len(knots.times))
+        times = max(2, -(-_FINER // int(steps[-1])))
+        finer = np.interp(np.arange(times * steps[-1] + 1) / times, steps, knots.times)
+        rules.append((TimeRule.between(finer), _ANY))
     for grid in grids:
         functions = RunFunctions.of(solution, grid, share)
         reconstructed = functions.reconstruct(knots.coefficients, knots.times)
         last = None if end is None else tuple(functions.reconstruct(end, knots.times).states)
-        # the first rule in time that is accurate enough
-        for rule, most in _list_rules(knots.times, dimension):
+        for rule, most in rules:
             key = (problem_key, grid, rule.times.tobytes())
             data, growth, in_space, in_time = share("certificate data", key, partial(_sample_data, problem, grid, rule))
             bound = bound_energy(reconstructed, rule, grid, data.part, growth, last)
@@ -416,9 +404,9 @@ def bound_run(
                 break
         if not (settled and in_space):  # nothing is known of what the grid or the times miss
             bound = replace(bound, unresolved=math.inf)
-        if bound.resolution <= _RESOLVED[dimension]:
+        if bound.unresolved / max(bound.initial + bound.residual, sys.float_info.min) <= _RESOLVED[dimension]:
             break
-    return RunBound(bound, functions)
+    return bound, functions
 
 
 def _sample_data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
@@ -426,20 +414,6 @@ def _sample_data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[Pr
     data, growth = ProblemData.of(problem, grid, rule.times), bound_growth(problem, grid, rule.times)
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, float(rule.times[-1]))
     return data, growth, in_space, is_seen_in_time(problem, data, rule)
-
-
-# each point is another residual, and as a rule the fewer are enough
-def _list_rules(knots: Array, dimension: int) -> Iterator[tuple[TimeRule, float]]:
-    """Yield rules in time, with the part by which each may differ from a coarser rule."""
-    # of less degree, splines have kinks in the knots
-    if len(knots) > DEGREE:
-        yield TimeRule.whole(float(knots[-1])), SETTLED
-    yield TimeRule.between(knots), _ANY
-    # for data that change faster; in 2-D and 3-D it would take too much memory
-    if dimension == 1:
-        steps = np.arange(len(knots))
-        times = max(2, -(-_FINER // int(steps[-1])))
-        yield TimeRule.between(np.interp(np.arange(times * steps[-1] + 1) / times, steps, knots)), _ANY
 
 
 @dataclass(frozen=True, eq=False)
@@ -456,7 +430,7 @@ class RunFunctions:
         """Evaluate the features, unless the run has these values for its validation."""
         space, run = solution.space, solution.discretisation
         key = (run.dictionary, run.seed, grid, space.domain)
-        nodes = as_box(space.domain).from_unit(grid.nodes)
+        nodes = to_box(space.domain).from_unit(grid.nodes)
         if grid.dimension == 1:
             first = share("certificate features", key, lambda: space.features.first_order(nodes))
             return RunFunctions(space, grid, first.value, first)
@@ -466,16 +440,16 @@ class RunFunctions:
 
     @property
     def box(self) -> Box:
-        return as_box(self.space.domain)
+        return to_box(self.space.domain)
 
     @cached_property
     def trial(self) -> Array:
         """Phi at the nodes, (Q, N)."""
-        return _boundary_factor(self.space.domain, self.grid)[0] * self.values
+        return _evaluate_factor(self.space.domain, self.grid)[0] * self.values
 
     def apply_weights(self, roots: Array) -> Array:
         """Return Phi at the nodes times the roots of their weights (Q,), (Q, N)."""
-        return np.asarray((roots[:, None] * _boundary_factor(self.space.domain, self.grid)[0]) * self.values)
+        return np.asarray((roots[:, None] * _evaluate_factor(self.space.domain, self.grid)[0]) * self.values)
 
     def evaluate_states(self, coefficients: Array) -> Array:
         """Return functions of the retained space at the nodes, (..., r) -> (..., Q)."""
@@ -491,7 +465,7 @@ class RunFunctions:
         points, ends = self.grid.points, self.box.ends
 
         def along(x: Array) -> list[tuple[Array, Array]]:
-            return [_interpolating(points, tuple(x.tolist()), *of) for of in ends]
+            return [_make_interpolants(points, tuple(x.tolist()), *of) for of in ends]
 
         return Reconstruction(times, values.reshape(-1, *self.grid.shape), along)
 
@@ -499,7 +473,7 @@ class RunFunctions:
     def _retained(self) -> tuple[Array, Array]:
         """Retained functions and their derivatives in the unit interval at the nodes, (Q, r) each."""
         assert self.on_line is not None  # noqa: S101  # asked before
-        return self._apply_factor(self.on_line, *_boundary_factor(self.space.domain, self.grid))
+        return self._apply_factor(self.on_line, *_evaluate_factor(self.space.domain, self.grid))
 
     def _along(self, x: Array) -> list[tuple[Array, Array]]:
         if x is self.grid.axis_rule[0] or np.array_equal(x, self.grid.axis_rule[0]):
@@ -520,14 +494,14 @@ class RunFunctions:
 
 
 @lru_cache(maxsize=8)  # which all runs of a study have in common
-def _boundary_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
+def _evaluate_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
     """Return D at the nodes, and its derivative in the first direction, (Q, 1) each."""
-    D, dD = domain.boundary_factor(as_box(domain).from_unit(grid.nodes), 1)
+    D, dD = domain.boundary_factor(to_box(domain).from_unit(grid.nodes), 1)
     return D[:, None], dD[0][:, None]
 
 
 @lru_cache(maxsize=16)
-def _interpolating(points: int, at: tuple[float, ...], below: bool, above: bool) -> tuple[Array, Array]:
+def _make_interpolants(points: int, at: tuple[float, ...], below: bool, above: bool) -> tuple[Array, Array]:
     """Return D_l times the Lagrange polynomials of the Gauss nodes, with their derivatives."""
     x, one = np.array(at), np.ones(len(at))
     value, slope = evaluate_interpolants(points, x, 1)

@@ -26,14 +26,44 @@ import scipy.linalg
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.legendre import polynomials
-from evogt_study.pde.domains.box import DIRECTIONS, Box, as_box, tensor_points
-from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonlinearReaction, Problem, Tensor
+from evogt_study.pde.domains.box import DIRECTIONS, Box, tensor_points, to_box
+from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, Tensor
 from evogt_study.pde.numerics import Array, QuadratureRule, Rule
 
 Ends = tuple[bool, bool]
 """Two booleans: whether functions vanish at the lower and at the upper end of a direction."""
 FIXED: Ends = (True, True)
 """Functions vanish at both ends."""
+Ended = Callable[[Array], list[tuple[Array, Array]]]
+"""Function from nodes of one coordinate to values and derivatives of the functions of each direction."""
+BOTH = np.array([0.0, 1.0])
+DEGREE = 5
+"""Degree of the spline.  The error of a cubic spline would show in references of 100 knots."""
+GAUSS = 6
+"""Gauss points of an interval between knots: they are exact for the square of a spline of degree five, so that states
+that alternate from step to step are integrated exactly too."""
+KRONROD_NODES = np.array([
+    0.991455371120812639207, 0.949107912342758524526, 0.864864423359769072790, 0.741531185599394439864,
+    0.586087235467691130294, 0.405845151377397166907, 0.207784955007898467601, 0.0,
+])  # fmt: skip
+KRONROD_WEIGHTS = np.array([
+    0.022935322010529224964, 0.063092092629978553291, 0.104790010322250183840, 0.140653259715525918745,
+    0.169004726639267902827, 0.190350578064785409913, 0.204432940075298892414, 0.209482141084727828013,
+])  # fmt: skip
+GAUSS_WEIGHTS = np.array(
+    [0.129484966168869693271, 0.279705391489276667901, 0.381830050505118944950, 0.417959183673469387755]
+)
+"""7 Gauss points of (-1, 1) with 8 Kronrod points (QUADPACK), from the outermost to the middle."""
+BETWEEN = 4
+"""Points between two nodes at which `is_seen_in_space` compares."""
+_TIMES = 499
+"""Number of times in `is_seen_in_time`: a prime, so no simple period meets them.  A pulse of 0.4 % has two."""
+_FAR = 0.08
+"""Part of a function by which what the nodes say of it may be wrong.  In 200 manufactured problems it is at most 1e-3;
+a jump from zero makes 0.07 on 64 nodes, tanh(30 x - 30 y) 0.2 on 48.  With 0.15 the bound of a ridge of 60 on 112
+nodes was 0.1 % too small; with 0.08 the bounds of ridges of 20 to 52 are at least 0.4 % above the error."""
+_ROUNDING = 1e-9
+"""Source that changes the solution by less than this part of the initial value is not checked."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +125,7 @@ class SpectralSpace:
         each = self.ends or (FIXED,) * self.dimension
         parts = [
             scales[(..., axis) + (None,) * self.dimension] * values.reshape([-1] + [1] * (self.dimension - 1 - axis))
-            for axis, values in enumerate(_eigenbasis(self.modes, *ends)[1] for ends in each)
+            for axis, values in enumerate(_find_eigenbasis(self.modes, *ends)[1] for ends in each)
         ]
         return np.asarray(reduce(np.add, parts))
 
@@ -103,19 +133,14 @@ class SpectralSpace:
     def shape(self) -> tuple[int, ...]:
         return (self.modes,) * self.dimension
 
-    def high_mode_mask(self, part: float) -> Array:
-        """Return 1 for modes with an index of at least `part` times `modes` in some direction, else 0, (n, ..., n)."""
-        high = (np.arange(self.modes) >= int(part * self.modes)).astype(np.float64)
-        return 1.0 - np.asarray(reduce(np.multiply.outer, [1.0 - high] * self.dimension))
-
     def along(self, nodes: Array) -> list[tuple[Array, Array]]:
         """Return values and derivatives of the basis of each direction, (Q,) -> (Q, n) and (Q, n)."""
         slopes = polynomials(nodes, self.modes + 2, 0)[0]
         whole = (_integrate(slopes), slopes[:, 1:-1])
         pairs = []
         for ends in self.ends or (FIXED,) * self.dimension:
-            combination, _ = _eigenbasis(self.modes, *ends)
-            values, derivatives = _with_free_ends(nodes, *whole, *ends)
+            combination, _ = _find_eigenbasis(self.modes, *ends)
+            values, derivatives = _replace_first(nodes, *whole, *ends)
             pairs.append((values @ combination, derivatives @ combination))
         return pairs
 
@@ -193,7 +218,7 @@ def _integrate(legendre: Array) -> Array:
     return np.asarray((scaled[:, 2:] - scaled[:, :-2]) / (2.0 * np.sqrt(2.0 * degrees + 1.0)))
 
 
-def _with_free_ends(nodes: Array, values: Array, slopes: Array, below: bool, above: bool) -> tuple[Array, Array]:
+def _replace_first(nodes: Array, values: Array, slopes: Array, below: bool, above: bool) -> tuple[Array, Array]:
     """Replace the first functions by linear ones if they need not vanish at an end."""
     one, linear = np.ones_like(nodes), list[tuple[Array, Array]]()
     if not (below or above):
@@ -208,22 +233,17 @@ def _with_free_ends(nodes: Array, values: Array, slopes: Array, below: bool, abo
 
 
 @lru_cache(maxsize=16)
-def _eigenbasis(modes: int, below: bool, above: bool) -> tuple[Array, Array]:
-    """Return coefficients of b_1, ..., b_n in the functions of `_with_free_ends` (n, n), and increasing lambda (n,)."""
+def _find_eigenbasis(modes: int, below: bool, above: bool) -> tuple[Array, Array]:
+    """Return coefficients of b_1, ..., b_n in the functions of `_replace_first` (n, n), and increasing lambda (n,)."""
     # n + 2 points are exact for the mass of polynomials of degree n + 1
     nodes, weights = TensorGrid(1, modes + 2).axis_rule
     legendre = polynomials(nodes, modes + 2, 0)[0]
-    values, slopes = _with_free_ends(nodes, _integrate(legendre), legendre[:, 1:-1], below, above)
+    values, slopes = _replace_first(nodes, _integrate(legendre), legendre[:, 1:-1], below, above)
     mass, stiffness = (part.T @ (weights[:, None] * part) for part in (values, slopes))
     # of M and S + M, which is well-conditioned: the smallest lambda come out to full precision
     parts, vectors = scipy.linalg.eigh(mass, mass + stiffness)
     # parts are 1/(1 + lambda), increasing where lambda falls, and v . M v of vectors normalised in S + M
     return vectors[:, ::-1] / np.sqrt(parts[::-1]), np.maximum(1.0 / parts[::-1] - 1.0, 0.0)
-
-
-Ended = Callable[[Array], list[tuple[Array, Array]]]
-"""Function from nodes of one coordinate to values and derivatives of the functions of each direction."""
-BOTH = np.array([0.0, 1.0])
 
 
 def list_face_nodes(box: Box, grid: TensorGrid, axis: int, side: int) -> Array:
@@ -273,7 +293,7 @@ class ProblemData:
     @staticmethod
     def of(problem: Problem, grid: TensorGrid, times: Array) -> ProblemData:
         """Evaluate the problem on the grid.  Raises ProblemError if its diffusion is not positive there."""
-        box, lifting = as_box(problem.domain), problem.lifting
+        box, lifting = to_box(problem.domain), problem.lifting
         nodes, shape = box.from_unit(grid.nodes), grid.shape
         source, initial = problem.source(nodes, times), problem.initial(nodes)
         if lifting is not None:
@@ -295,6 +315,17 @@ class ProblemData:
             law = lambda u, t: -F.slope(u)  # noqa: E731
         elif isinstance(g, NonlinearReaction):
             law = lambda u, t: np.asarray(g.value(u.ravel(), nodes, t)).reshape(shape)  # noqa: E731
+        faces = []
+        for face in problem.faces:
+            axis, side = DIRECTIONS.index(face.face[0]), int(face.face[1])
+            places, width = list_face_nodes(box, grid, axis, side), box.widths[axis]
+            size = (len(times), *grid.shape[1:])
+            flux, transfer = face.flux(places, times), None
+            if face.transfer is not None:
+                transfer = face.transfer(places, times)
+                flux = flux if lifting is None else flux - transfer * lifting.value(places, times)
+                transfer = transfer.reshape(size) / width
+            faces.append(FaceData(axis, side, flux.reshape(size) / width, transfer))
         return ProblemData(
             grid, times, _diffusion(problem, box, nodes, times, shape), source.reshape(-1, *shape),
             initial.reshape(shape),
@@ -303,7 +334,7 @@ class ProblemData:
             None if b is None else [sample(part, part.steady) / w for part, w in zip(b, box.widths, strict=True)],
             None if c is None else sample(c, c.steady),
             law,
-            tuple(_face(face, box, grid, times, lifting) for face in problem.faces),
+            tuple(faces),
         )  # fmt: skip
 
     def part(self, block: slice) -> ProblemData:
@@ -319,12 +350,6 @@ class ProblemData:
         names = ("times", "diffusion", "source", "lifting", "flux", "advection", "reaction")
         faces = tuple(replace(face, flux=some(face.flux), transfer=some(face.transfer)) for face in self.faces)
         return replace(self, faces=faces, **{name: some(getattr(self, name)) for name in names})
-
-    @property
-    def homogeneous(self) -> ProblemData:
-        """The same data without source, lifting and given fluxes."""
-        faces = tuple(replace(face, flux=np.zeros_like(face.flux)) for face in self.faces)
-        return replace(self, source=np.zeros((1,) * self.source.ndim), lifting=None, flux=None, faces=faces)
 
     @property
     def lower_order(self) -> bool:
@@ -380,9 +405,8 @@ def _diffusion(problem: Problem, box: Box, nodes: Array, times: Array, shape: tu
     # of a tensor this is necessary, and enough on a line; its eigenvalues are looked at where they are needed (`below`)
     least = float((np.einsum("tqll->tql", values) if isinstance(problem.diffusion, Tensor) else values).min())
     if not least > 0.0:  # so that NaN is refused too
-        raise ProblemError(
-            f"`diffusion` must be positive on the nodes of the certificates, got a minimum of {least:.6g}"
-        )
+        got = f"a minimum of {least:.6g}"
+        raise ProblemError(f"`diffusion` must be positive on the nodes of the certificates, got {got}")
     if isinstance(problem.diffusion, Tensor):
         tensor = np.moveaxis(values, 1, -1) / np.multiply.outer(box.widths, box.widths)[:, :, None]
         return np.asarray(tensor.reshape(len(at), len(box.widths), len(box.widths), *shape))
@@ -394,47 +418,6 @@ def _diffusion(problem: Problem, box: Box, nodes: Array, times: Array, shape: tu
     return np.asarray(diagonal.reshape(len(at), len(widths), len(widths), *shape))
 
 
-def _face(face: NaturalFace, box: Box, grid: TensorGrid, times: Array, lifting: Lifting | None) -> FaceData:
-    axis, side = DIRECTIONS.index(face.face[0]), int(face.face[1])
-    nodes, width, shape = list_face_nodes(box, grid, axis, side), box.widths[axis], grid.shape[1:]
-    flux, transfer = face.flux(nodes, times), face.transfer
-    if transfer is None:
-        return FaceData(axis, side, flux.reshape(len(times), *shape) / width, None)
-    known = transfer(nodes, times)
-    if lifting is not None:
-        flux = flux - known * lifting.value(nodes, times)
-    return FaceData(axis, side, flux.reshape(len(times), *shape) / width, known.reshape(len(times), *shape) / width)
-
-
-DEGREE = 5
-"""Degree of the spline.  The error of a cubic spline would show in references of 100 knots."""
-GAUSS = 6
-"""Gauss points of an interval between knots: they are exact for the square of a spline of degree five, so that states
-that alternate from step to step are integrated exactly too."""
-KRONROD_NODES = np.array([
-    0.991455371120812639207, 0.949107912342758524526, 0.864864423359769072790, 0.741531185599394439864,
-    0.586087235467691130294, 0.405845151377397166907, 0.207784955007898467601, 0.0,
-])  # fmt: skip
-KRONROD_WEIGHTS = np.array([
-    0.022935322010529224964, 0.063092092629978553291, 0.104790010322250183840, 0.140653259715525918745,
-    0.169004726639267902827, 0.190350578064785409913, 0.204432940075298892414, 0.209482141084727828013,
-])  # fmt: skip
-GAUSS_WEIGHTS = np.array(
-    [0.129484966168869693271, 0.279705391489276667901, 0.381830050505118944950, 0.417959183673469387755]
-)
-"""7 Gauss points of (-1, 1) with 8 Kronrod points (QUADPACK), from the outermost to the middle."""
-BETWEEN = 4
-"""Points between two nodes at which `is_seen_in_space` compares."""
-_TIMES = 499
-"""Number of times in `is_seen_in_time`: a prime, so no simple period meets them.  A pulse of 0.4 % has two."""
-_FAR = 0.08
-"""Part of a function by which what the nodes say of it may be wrong.  In 200 manufactured problems it is at most 1e-3;
-a jump from zero makes 0.07 on 64 nodes, tanh(30 x - 30 y) 0.2 on 48.  With 0.15 the bound of a ridge of 60 on 112
-nodes was 0.1 % too small; with 0.08 the bounds of ridges of 20 to 52 are at least 0.4 % above the error."""
-_ROUNDING = 1e-9
-"""Source that changes the solution by less than this part of the initial value is not checked."""
-
-
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
     """States at the knots, in products of functions of one coordinate."""
@@ -442,10 +425,6 @@ class Reconstruction:
     knots: Array
     states: Array
     along: Callable[[Array], list[tuple[Array, Array]]]
-
-    @property
-    def dimension(self) -> int:
-        return self.states.ndim - 1
 
     def at(self, times: Array) -> tuple[Array, Array]:
         """Return states and their time derivatives, (T, m, ..., m) each."""
@@ -455,18 +434,18 @@ class Reconstruction:
 
     def derivative(self, order: int) -> Array:
         """Return time derivatives at the knots, (K + 1, m, ..., m)."""
-        return np.tensordot(_spline(self.knots.tobytes())(self.knots, order), self.states, axes=1)
+        return np.tensordot(_make_spline(self.knots.tobytes())(self.knots, order), self.states, axes=1)
 
 
 @lru_cache(maxsize=8)  # runs of a study have their knots and times in common
 def _evaluate_splines(knots: bytes, times: bytes) -> tuple[Array, Array]:
     """Return values and derivatives of the splines at times, (T, K + 1) each."""
-    spline, at = _spline(knots), np.frombuffer(times)
+    spline, at = _make_spline(knots), np.frombuffer(times)
     return spline(at), spline(at, 1)
 
 
 @lru_cache(maxsize=8)
-def _spline(knots: bytes) -> scipy.interpolate.BSpline:
+def _make_spline(knots: bytes) -> scipy.interpolate.BSpline:
     """Return the splines that are one at one knot and zero at the others."""
     at = np.frombuffer(knots)
     most = min(DEGREE, len(at) - 1)
@@ -484,7 +463,7 @@ class TimeRule:
     @staticmethod
     def between(knots: Array) -> TimeRule:
         """Return a rule of `GAUSS` points between knots.  The coarser rule omits the outermost points."""
-        return _rule_between(tuple(knots.tolist()))
+        return _make_rule_between(tuple(knots.tolist()))
 
     @staticmethod
     @lru_cache(maxsize=8)  # as below
@@ -499,7 +478,7 @@ class TimeRule:
 
 # which all runs of a study have in common: a twentieth of what their certificates take
 @lru_cache(maxsize=8)
-def _rule_between(knots: tuple[float, ...]) -> TimeRule:
+def _make_rule_between(knots: tuple[float, ...]) -> TimeRule:
     ends = np.array(knots)
     nodes, weights = QuadratureRule("gauss_legendre", GAUSS).on_unit_interval
     lengths, inner = np.diff(ends)[:, None], nodes[1:-1]
@@ -516,14 +495,14 @@ def _rule_between(knots: tuple[float, ...]) -> TimeRule:
 @lru_cache(maxsize=16)  # certificates of one problem ask for several grids
 def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool:
     """Return True if the nodes of one panel resolve the data on lines through their largest values."""
-    box, some = as_box(problem.domain), final_time * np.array([0.4, 1.0])
+    box, some = to_box(problem.domain), final_time * np.array([0.4, 1.0])
 
     def diffusion(nodes: Array) -> Array:
         # all entries of a tensor, as functions of the nodes
         return np.moveaxis(problem.diffusion(nodes, some), 1, -1).reshape(-1, len(nodes))
 
     functions: tuple[Callable[[Array], Array], ...] = (lambda nodes: problem.initial(nodes)[None], diffusion)
-    rounding = _rounding(problem.initial(box.from_unit(grid.nodes)), final_time)
+    rounding = _estimate_rounding(problem.initial(box.from_unit(grid.nodes)), final_time)
     return all(_is_seen_on_lines(function, grid, box) for function in functions) and _is_seen_on_lines(
         lambda nodes: problem.source(nodes, some), grid, box, rounding
     )
@@ -531,7 +510,7 @@ def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> b
 
 def _is_seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: Box, rounding: float = 0.0) -> bool:
     """Return the same for functions, nodes to (K, Q), on lines through the largest value of all."""
-    places, through = _between_nodes(grid)
+    places, through = _refine_nodes(grid)
     known = len(places) - len(through)
     largest = grid.nodes[np.argmax(np.abs(function(box.from_unit(grid.nodes))).max(axis=0))]
     for axis in range(grid.dimension):
@@ -544,14 +523,14 @@ def _is_seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box:
 
 
 @lru_cache(maxsize=8)  # the grids of a study
-def _between_nodes(grid: TensorGrid) -> tuple[Array, Array]:
+def _refine_nodes(grid: TensorGrid) -> tuple[Array, Array]:
     """Return nodes of one direction with M points between, (Q + M,), and the matrix (M, Q) of interpolation."""
     nodes, fine = grid.axis_rule[0], _make_midpoints(BETWEEN * grid.points + 1)
     (through,) = evaluate_interpolants(grid.points, fine, 0)
     return np.concatenate([nodes, fine]), through
 
 
-def _rounding(initial: Array, final_time: float) -> float:
+def _estimate_rounding(initial: Array, final_time: float) -> float:
     """Return the size of a source that is only rounding, for example if the terms of the equation cancel."""
     return _ROUNDING * float(np.abs(initial).max()) / final_time
 
@@ -563,12 +542,12 @@ def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool
     if not changing:
         return True
     largest = np.argmax(np.abs(data.source[len(data.times) // 2]))
-    place = as_box(problem.domain).from_unit(data.grid.nodes)[largest][None]
+    place = to_box(problem.domain).from_unit(data.grid.nodes)[largest][None]
     fine = rule.times[-1] * _make_midpoints(_TIMES)
     times, known = np.concatenate([rule.times, fine[fine >= rule.times[0]]]), len(rule.times)
     for function in changing:
         values = function(place, times).reshape(len(times), -1)
-        rounding = _rounding(data.initial, float(rule.times[-1])) if function is problem.source else 0.0
+        rounding = _estimate_rounding(data.initial, float(rule.times[-1])) if function is problem.source else 0.0
         spline = scipy.interpolate.make_interp_spline(rule.times, values[:known], k=DEGREE)
         if not _is_near(spline(times[known:]), values[known:], rounding):
             return False

@@ -11,7 +11,7 @@ is a Galerkin solution in `SpectralSpace`, advanced by the Radau IIA method of o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ from evogt_study.pde.certificates.functions import (
     is_seen_in_time,
 )
 from evogt_study.pde.domains import Domain
-from evogt_study.pde.domains.box import as_box
+from evogt_study.pde.domains.box import to_box
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.runge_kutta import advance
@@ -83,7 +83,7 @@ class SpectralReference:
     def unpack(array: Array, domain: Domain) -> SpectralReference:
         """Return the reference from its packed array, for a problem on `domain`."""
         d = domain.dimension
-        space = SpectralSpace(d, round((array.shape[1] - 1) ** (1.0 / d)), as_box(domain).ends)
+        space = SpectralSpace(d, round((array.shape[1] - 1) ** (1.0 / d)), to_box(domain).ends)
         states = array[1:, 1:].reshape(-1, *space.shape)
         return SpectralReference(Reconstruction(array[1:, 0], states, space.along), float(array[0, 0]))
 
@@ -94,14 +94,14 @@ def find_reference(problem: Problem, final_time: float) -> SpectralReference:
     first, most = _REFERENCE_STEPS[problem.dimension]
     steps = first
     while not _is_seen(
-        problem, _grid_for(problem.dimension, _MODES[problem.dimension][0]), _grade_knots(final_time, steps)
+        problem, _choose_grid(problem.dimension, _MODES[problem.dimension][0]), _grade_knots(final_time, steps)
     ):
         steps *= 2
         if steps > most:  # then there is no bound
             steps = most = first
             break
     for modes in _MODES[problem.dimension]:
-        space, before = SpectralSpace(problem.dimension, modes, as_box(problem.domain).ends), np.inf
+        space, before = SpectralSpace(problem.dimension, modes, to_box(problem.domain).ends), np.inf
         least = np.inf if best is None else best.delta
         while True:
             found = solve_reference(problem, final_time, space, steps)
@@ -123,7 +123,7 @@ def find_reference(problem: Problem, final_time: float) -> SpectralReference:
 
 def solve_reference(problem: Problem, final_time: float, space: SpectralSpace, steps: int) -> SpectralReference:
     """Return the spectral solution in `space` with `steps` time steps, and its bound on a finer grid."""
-    knots, grid = _grade_knots(final_time, steps), _grid_for(space.dimension, space.modes)
+    knots, grid = _grade_knots(final_time, steps), _choose_grid(space.dimension, space.modes)
     solution, rule = Reconstruction(knots, _march(problem, knots, space), space.along), TimeRule.between(knots)
     # else nothing is known of what the grid or the steps do not see
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, final_time)
@@ -140,7 +140,7 @@ def _grade_knots(final_time: float, steps: int) -> Array:
     return np.asarray(final_time * np.linspace(0.0, 1.0, steps + 1) ** GRADED)
 
 
-def _grid_for(dimension: int, modes: int) -> TensorGrid:
+def _choose_grid(dimension: int, modes: int) -> TensorGrid:
     points = int(1.5 * modes)
     # panels on a line, whose last modes tell what the grid does not resolve (`measure_on_line`)
     return TensorGrid(1, 16, -(-points // 8)) if dimension == 1 else TensorGrid(dimension, points)
@@ -172,13 +172,15 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
         else:
             diagonal = np.einsum("tll...->l...", data.diffusion).reshape(space.dimension, -1)
             constants = diagonal.mean(axis=1) / len(data.diffusion)
-        eigenvalues, linear = space.eigenvalues(constants), data.homogeneous
+        # without source, lifting and given fluxes
+        faces = tuple(replace(face, flux=np.zeros_like(face.flux)) for face in data.faces)
+        linear = replace(data, source=np.zeros((1,) * data.source.ndim), lifting=None, flux=None, faces=faces)
 
         def apply_linear(v: Array, linear: ProblemData = linear) -> Array:
             return -linear.moments(None, v, None, space)
 
         guess = np.broadcast_to(rates[-1:], load.shape)
-        rates = _solve_stages(step, eigenvalues, load, apply_linear, guess)
+        rates = _solve_stages(step, space.eigenvalues(constants), load, apply_linear, guess)
         state = state + step * np.tensordot(STAGES[-1], rates, axes=1)
         states.append(state)
     return np.stack(states)

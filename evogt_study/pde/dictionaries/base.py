@@ -6,11 +6,11 @@ registers it by an entry point.
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -27,6 +27,8 @@ FAMILIES: Registry[type[Dictionary]] = Registry("dictionary", "evogt_study.dicti
 BLOCK_ENTRIES = 1 << 17
 """Values of features at a block of nodes (1 MB), which stay in cache.  Twice as many if the weights between two layers
 are larger, because these are read once for each block."""
+Functions = Callable[[Array, int, int], Array]
+"""Function of x (Q,), a count n and an order m that returns n functions with m derivatives, (m + 1, Q, n)."""
 
 
 class Features(Protocol):
@@ -84,7 +86,7 @@ class FirstOrder(NamedTuple):
 
     def factor(self, matrix: Array) -> Array:
         """Return the factor by which `mapped` multiplies, for a `matrix` (n, r)."""
-        return matrix if self.directions is None else side_by_side(self.directions, matrix)
+        return matrix if self.directions is None else join_directions(self.directions, matrix)
 
     def mapped(self, factor: Array) -> Array:
         """Return the derivatives times the matrix of this `factor`, (d, Q, r)."""
@@ -165,15 +167,15 @@ class Dictionary(Parametrised, ABC):
         """Draw the features of `seed` on (0, 1)^`dimension`."""
 
 
-def node_blocks(count: int, widths: Sequence[int]) -> Iterator[slice]:
+def split_nodes(count: int, widths: Sequence[int]) -> Iterator[slice]:
     """Cut `count` nodes into slices by the widths of the layers, so that the values of a layer stay in cache."""
-    heavy = any(before * after > BLOCK_ENTRIES for before, after in pairwise(widths))
+    heavy = any(before * after > BLOCK_ENTRIES for before, after in itertools.pairwise(widths))
     size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // max(widths))  # 32: fewer rows are slow products
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 # d products with one matrix of d columns each are one product of BLAS, which is faster the larger it is
-def side_by_side(directions: Array, matrix: Array) -> Array:
+def join_directions(directions: Array, matrix: Array) -> Array:
     """Return diag(a_l) M for all directions a_l, (d, n) and (n, r) -> (n, d r)."""
     parts = [direction[:, None] * matrix for direction in directions]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
@@ -213,26 +215,16 @@ def evaluate_features(dictionary: Dictionary, points: Any, seed: int = 0) -> Jet
     return dictionary.sample(seed, nodes.shape[1]).second_order(nodes)
 
 
-Functions = Callable[[Array, int, int], Array]
-"""Function of x (Q,), a count n and an order m that returns n functions with m derivatives, (m + 1, Q, n)."""
-
-
 # by total degree, not by the largest one: N features then resolve the same scale in every direction of space
 @lru_cache(maxsize=16)
 def by_total_degree(count: int, dimension: int) -> npt.NDArray[np.intp]:
     """Return the first `count` multi-indices by total degree, then in decreasing lexical order, (count, d)."""
-    indices: list[tuple[int, ...]] = []
-    degree = 0
+    indices, degree = list[tuple[int, ...]](), 0
     while len(indices) < count:
-        indices += _of_degree(degree, dimension)
+        every = itertools.product(range(degree, -1, -1), repeat=dimension)
+        indices += [index for index in every if sum(index) == degree]
         degree += 1
     return np.array(indices[:count])
-
-
-def _of_degree(degree: int, dimension: int) -> list[tuple[int, ...]]:
-    if dimension == 1:
-        return [(degree,)]
-    return [(k, *rest) for k in range(degree, -1, -1) for rest in _of_degree(degree - k, dimension - 1)]
 
 
 @dataclass(frozen=True, eq=False)

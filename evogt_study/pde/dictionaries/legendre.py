@@ -6,15 +6,12 @@ exponentially with the degree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from evogt_study.pde.dictionaries.base import Dictionary, TensorProducts, by_total_degree
 from evogt_study.pde.numerics import Array
 
 
-@dataclass(frozen=True)
 class Legendre(Dictionary):
     """psi_k(x) = prod_l sqrt(2 k_l + 1) P_{k_l}(2 x_l - 1), orthonormal; the first N by total degree."""
 

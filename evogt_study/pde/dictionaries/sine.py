@@ -6,15 +6,12 @@ factor, so they are the sines themselves: eigenfunctions of the Laplacian.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from evogt_study.pde.dictionaries.base import Dictionary, TensorProducts, by_total_degree
 from evogt_study.pde.numerics import Array
 
 
-@dataclass(frozen=True)
 class Sine(Dictionary):
     """psi_k(x) = prod_l sqrt(2) sin(k_l pi x_l) / (x_l (1 - x_l)), k_l >= 1; the first N by total degree."""
 
@@ -48,7 +45,6 @@ def sines(x: Array, count: int, order: int) -> Array:
     return np.stack(tables)
 
 
-@dataclass(frozen=True)
 class Fourier(Dictionary):
     """1, sqrt(2) cos(2 pi k s), sqrt(2) sin(2 pi k s) in each direction s of a periodic box, and their products.
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder, Jet, node_blocks, side_by_side
+from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder, Jet, join_directions, split_nodes
 from evogt_study.pde.numerics import Array
 from evogt_study.schema.parameters import integer, one_or_several, parameter_field, real, several
 
@@ -39,6 +39,8 @@ LEAST_ENTRIES = 1 << 14
 
 CACHE_BLOCK_ENTRIES = 1 << 14
 """Number of exponentials in one block.  Some forty passes over their exponents stay in cache."""
+_Runs = tuple[Array, Array, int]
+"""Nodes as sums of outer and, in the last coordinate, inner ones.  The first `skipped` nodes are missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,7 @@ class AffineMap:
 
     def tanh(self, nodes: Array) -> Direct | Products:
         """Return tanh z for blocks of the rows of `nodes` (Q, d)."""
-        return _products(self, nodes) or Direct(self, nodes)
+        return _factor_exponentials(self, nodes) or Direct(self, nodes)
 
     @cached_property
     def steepest(self) -> float:
@@ -75,7 +77,7 @@ class AffineMap:
         if self.slopes.shape[1] > 1 or (steepness != steepness[0]).any():
             return None
         signs = np.copysign(1.0, self.slopes[:, 0])
-        return steepness[:1], signs, np.exp(_in_range(2.0 * signs * self.shifts))[None]
+        return steepness[:1], signs, np.exp(_clip_exponent(2.0 * signs * self.shifts))[None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +115,7 @@ class Products:
         return out
 
 
-_Runs = tuple[Array, Array, int]
-"""Nodes as sums of outer and, in the last coordinate, inner ones.  The first `skipped` nodes are missing."""
-
-
-def _products(affine: AffineMap, nodes: Array) -> Products | None:
+def _factor_exponentials(affine: AffineMap, nodes: Array) -> Products | None:
     """Return the factors of exp(2 z), or None if they save no time or overflow."""
     if len(nodes) * len(affine.slopes) < LEAST_ENTRIES:
         return None
@@ -127,18 +125,18 @@ def _products(affine: AffineMap, nodes: Array) -> Products | None:
         return None
     if affine.alike is not None:  # one exponential for each node, and for each function
         steepness, signs, outer = affine.alike
-        return Products(outer, _exponentials(x, steepness[None]), 0, signs)
-    runs = _tensor(x) if x.shape[1] > 1 else _uniform(x[:, 0])
+        return Products(outer, _evaluate_exponentials(x, steepness[None]), 0, signs)
+    runs = _split_tensor(x) if x.shape[1] > 1 else _split_uniform(x[:, 0])
     if runs is None or FEWER * (len(runs[0]) + len(runs[1])) > len(nodes):
         return None
     outer, inner, skipped = runs
     leading, rows = affine.slopes.T[: outer.shape[1]], max(1, CACHE_BLOCK_ENTRIES // len(affine.slopes))
     parts = [outer[start : start + rows] for start in range(0, len(outer), rows)]
-    factors = np.concatenate([_exponentials(part, leading, affine.shifts) for part in parts])
-    return Products(factors, _exponentials(inner[:, None], affine.slopes.T[-1:]), skipped)
+    factors = np.concatenate([_evaluate_exponentials(part, leading, affine.shifts) for part in parts])
+    return Products(factors, _evaluate_exponentials(inner[:, None], affine.slopes.T[-1:]), skipped)
 
 
-def _uniform(x: Array) -> _Runs | None:
+def _split_uniform(x: Array) -> _Runs | None:
     """Return about sqrt(Q) coarse and fine offsets of uniform coordinates (Q,), or None if their sums are rounded."""
     # m about sqrt(Q), where A + m exponentials are fewest for A m = Q nodes
     run = 1 << (len(x).bit_length() // 2)
@@ -149,7 +147,7 @@ def _uniform(x: Array) -> _Runs | None:
     return (table[:, :1], fine, 0) if (table - table[:, :1] == fine).all() else None
 
 
-def _tensor(x: Array) -> _Runs | None:
+def _split_tensor(x: Array) -> _Runs | None:
     """Return runs of nodes (Q, d) in which only the last coordinate changes by equal values, or None."""
     starts = np.flatnonzero((x[1:, :-1] != x[:-1, :-1]).any(axis=1)) + 1
     # no run is seen whole, by which its length would be known
@@ -167,29 +165,29 @@ def _tensor(x: Array) -> _Runs | None:
     return (outer, inner, skipped) if len(outer) == -(-(skipped + len(x)) // run) else None
 
 
-def _exponentials(x: Array, slopes: Array, shifts: Array | None = None) -> Array:
+def _evaluate_exponentials(x: Array, slopes: Array, shifts: Array | None = None) -> Array:
     """Return exp(2 (x s + t)), (A, k) and (k, n) and (n,) -> (A, n), to a few units in the last place."""
-    exponent, rest = _exact_product(2.0 * x[:, :1], slopes[0])
+    exponent, rest = _multiply_exactly(2.0 * x[:, :1], slopes[0])
     for column, slope in zip(2.0 * x.T[1:, :, None], slopes[1:], strict=True):
-        product, lost = _exact_product(column, slope)
-        exponent, dropped = _exact_sum(exponent, product)
+        product, lost = _multiply_exactly(column, slope)
+        exponent, dropped = _add_exactly(exponent, product)
         rest += lost + dropped
     if shifts is not None:
-        exponent, dropped = _exact_sum(exponent, 2.0 * shifts)
+        exponent, dropped = _add_exactly(exponent, 2.0 * shifts)
         rest += dropped
-    result = np.exp(_in_range(exponent))
+    result = np.exp(_clip_exponent(exponent))
     # exp(rest) to first order, which is enough: the rest is what rounding took from the exponent
     result += result * rest
     return result
 
 
-def _in_range(exponent: Array) -> Array:
+def _clip_exponent(exponent: Array) -> Array:
     return np.minimum(np.maximum(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT)  # in half the time of clip
 
 
-def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
+def _multiply_exactly(a: Array, b: Array) -> tuple[Array, Array]:
     """Return the rounded product and its rounding error (Dekker 1971)."""
-    product, (a1, a2), (b1, b2) = a * b, _halves(a), _halves(b)
+    product, (a1, a2), (b1, b2) = a * b, _split_bits(a), _split_bits(b)
     lost = a1 * b1
     lost -= product
     for one, other in ((a1, b2), (a2, b1), (a2, b2)):
@@ -197,14 +195,14 @@ def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
     return product, lost
 
 
-def _halves(a: Array) -> tuple[Array, Array]:
+def _split_bits(a: Array) -> tuple[Array, Array]:
     """Split a into a sum of two numbers of 26 bits each."""
     scaled = 134217729.0 * a  # 2^27 + 1
     high = scaled - (scaled - a)
     return high, a - high
 
 
-def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+def _add_exactly(a: Array, b: Array) -> tuple[Array, Array]:
     """Return the rounded sum and its rounding error (Knuth)."""
     total = a + b
     part = total - a
@@ -235,12 +233,11 @@ class TanhDictionary(Dictionary):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.gamma, tuple) and len(self.gamma) != self.first_width:
-            raise ParameterError(
-                "gamma", f"one number or {self.first_width}, one per first-layer neuron", f"{len(self.gamma)} numbers"
-            )
+            wanted = f"one number or {self.first_width}, one per first-layer neuron"
+            raise ParameterError("gamma", wanted, f"{len(self.gamma)} numbers")
 
     def labels(self, dimension: int) -> dict[str, Any]:
-        return {"radius": default_radius(dimension), **super().labels(dimension)}
+        return {"radius": choose_radius(dimension), **super().labels(dimension)}
 
     def check_dimension(self, dimension: int) -> None:
         """Raise ParameterError unless `centre` has one number, or one per direction."""
@@ -251,7 +248,7 @@ class TanhDictionary(Dictionary):
         if not self.IN_BALL:
             return 0.0
         centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
-        radius = default_radius(dimension) if self.radius is None else self.radius
+        radius = choose_radius(dimension) if self.radius is None else self.radius
         return float(np.linalg.norm(np.maximum(np.abs(centre), np.abs(1.0 - centre)))) / radius
 
     @property
@@ -275,7 +272,7 @@ class TanhDictionary(Dictionary):
         directions, offsets = self.first_layer(rng, self.first_width, dimension)
         weights = self.further_layers(rng)
         gamma = np.broadcast_to(np.asarray(self.gamma, dtype=float), (self.first_width,))
-        radius = default_radius(dimension) if self.radius is None else self.radius
+        radius = choose_radius(dimension) if self.radius is None else self.radius
         centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
         return TanhFeatures(AffineMap(gamma[:, None] * directions, gamma * radius * offsets, centre), weights)
 
@@ -322,12 +319,12 @@ class LayeredDictionary(TanhDictionary):
 
 
 # half diagonals are 0.5, 0.707 and 0.866: the ball of radius R around the centre holds the cube
-def default_radius(dimension: int) -> float:
+def choose_radius(dimension: int) -> float:
     """Return R = 0.8 for d = 1, 2 and 0.9 for d = 3: the half diagonal of the unit cube with a margin."""
     return 0.9 if dimension == 3 else 0.8
 
 
-def unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Array:
+def draw_unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Array:
     """Draw directions uniformly on the unit sphere, (width, d)."""
     if dimension == 1:
         # the paper's numbers come of this draw: the sign of a normal one gives other directions for the same seed
@@ -337,27 +334,24 @@ def unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Arr
     return directions
 
 
-@dataclass(frozen=True)
 class TransNet(TanhDictionary):
     """a_i uniform on the unit sphere, xi_i ~ U(0, 1)."""
 
     IN_BALL = True
 
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
-        return unit_directions(rng, width, dimension), rng.uniform(0.0, 1.0, width)
+        return draw_unit_directions(rng, width, dimension), rng.uniform(0.0, 1.0, width)
 
 
-@dataclass(frozen=True)
 class GTransNet(LayeredDictionary):
     """a_i uniform on the unit sphere, xi_i ~ U(-1, 1) (eq:gtrans_first), and further layers."""
 
     IN_BALL = True
 
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
-        return unit_directions(rng, width, dimension), rng.uniform(-1.0, 1.0, width)
+        return draw_unit_directions(rng, width, dimension), rng.uniform(-1.0, 1.0, width)
 
 
-@dataclass(frozen=True)
 class GaussianRandomFeatures(TanhDictionary):
     """a_i ~ N(0, I), xi_i ~ N(0, 1)."""
 
@@ -365,7 +359,6 @@ class GaussianRandomFeatures(TanhDictionary):
         return rng.standard_normal((width, dimension)), rng.standard_normal(width)
 
 
-@dataclass(frozen=True)
 class UniformELM(TanhDictionary):
     """a_i ~ U(-1, 1)^d, xi_i ~ U(-1, 1)."""
 
@@ -400,21 +393,17 @@ class TanhFeatures:
         value = np.empty((len(nodes), self.count))
         slopes = np.empty((nodes.shape[1] if self.weights else 1, *value.shape))
         for block, s in self._first_layer(nodes, None if self.weights else value):
-            if self.weights:
-                value[block], slopes[:, block] = self._evaluate_layers(s)
-            else:
-                _slope(s, out=slopes[0, block])
+            if not self.weights:
+                _compute_slope(s, out=slopes[0, block])
+                continue
+            gradient = (_compute_slope(s) @ self._sloped_weights).reshape(len(s), -1, len(self.weights[0]))
+            s, gradient = np.tanh(s @ self.weights[0].T), gradient.swapaxes(0, 1)
+            gradient *= _compute_slope(s)
+            for weight in self.weights[1:]:
+                s, gradient = np.tanh(s @ weight.T), gradient @ weight.T
+                gradient *= _compute_slope(s)
+            value[block], slopes[:, block] = s, gradient
         return FirstOrder(value, slopes, None if self.weights else self.affine.slopes.T)
-
-    def _evaluate_layers(self, s: Array) -> tuple[Array, Array]:
-        """Return psi and its gradient behind the first of several layers, (Q, N1) -> (Q, N) and (d, Q, N)."""
-        gradient = (_slope(s) @ self._sloped_weights).reshape(len(s), -1, len(self.weights[0])).swapaxes(0, 1)
-        s = np.tanh(s @ self.weights[0].T)
-        gradient *= _slope(s)
-        for weight in self.weights[1:]:
-            s, gradient = np.tanh(s @ weight.T), gradient @ weight.T
-            gradient *= _slope(s)
-        return s, gradient
 
     def second_order(self, nodes: Array) -> Jet:
         """Return psi at `nodes` with its first and second derivatives, by the chain rule (eq:tanh_chain_compact)."""
@@ -429,7 +418,7 @@ class TanhFeatures:
     def _first_layer(self, nodes: Array, out: Array | None) -> Iterator[tuple[slice, Array]]:
         """Yield blocks of nodes and the first layer there, (rows, N1).  Without `out`, the next block overwrites it."""
         activations = self.affine.tanh(nodes)
-        blocks = list(node_blocks(len(nodes), (len(self.affine.slopes), *map(len, self.weights))))
+        blocks = list(split_nodes(len(nodes), (len(self.affine.slopes), *map(len, self.weights))))
         held = np.empty((max((block.stop - block.start for block in blocks), default=0), len(self.affine.slopes)))
         for block in blocks:
             yield block, activations.rows(block, held[: block.stop - block.start] if out is None else out[block])
@@ -442,10 +431,10 @@ class TanhFeatures:
     @cached_property
     def _sloped_weights(self) -> Array:
         """diag(a_l) W^T of the second layer for all directions side by side, (N1, d N2), for one product."""
-        return side_by_side(self.affine.slopes.T, self.weights[0].T)
+        return join_directions(self.affine.slopes.T, self.weights[0].T)
 
 
-def _slope(s: Array, out: Array | None = None) -> Array:
+def _compute_slope(s: Array, out: Array | None = None) -> Array:
     """Return tanh' = 1 - s^2 for s = tanh."""
     ds = np.multiply(s, s, out=out)
     return np.subtract(1.0, ds, out=ds)
@@ -453,7 +442,7 @@ def _slope(s: Array, out: Array | None = None) -> Array:
 
 def _tanh(s: Array, slopes: Array, curvatures: Array | None) -> Jet:
     """Return the jet of s = tanh z from the derivatives of z: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact)."""
-    ds = _slope(s)
+    ds = _compute_slope(s)
     gradient = ds * slopes
     hessian = (-2.0 * s) * gradient[:, None] * slopes[None]
     if curvatures is not None:

@@ -8,7 +8,7 @@
 - `mesh`: domains given by a mesh in a file
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -22,19 +22,20 @@ from evogt_study.pde.domains.mesh import Mesh
 from evogt_study.pde.domains.polygon import Polygon
 from evogt_study.registry import Registry
 
-__all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "domain_content", "domain_from"]
+__all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "describe_domain", "make_domain"]
 
 DOMAINS: Registry[type[Domain]] = Registry("domain", "evogt_study.domains")
 """Domains by name, also from installed packages."""
 
 
-def domain_content(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
-    """Return identity of a domain as JSON values.  `domain_from` makes the domain from its `whole` content.
+def describe_domain(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
+    """Return identity of a domain as JSON values.  `make_domain` makes the domain from its `whole` content.
 
     Raises ParameterError for a type that is not registered.
     """
-    # other packages last, which are searched and imported
-    kind = _find_name(DOMAINS, domain) or _find_name(DOMAINS.list_installed(), domain)
+    # not `isinstance`: a derived type is another kind.  Other packages come last, which are searched and imported
+    names = (name for list_names in (lambda: DOMAINS, DOMAINS.list_installed) for name in list_names())
+    kind = next((name for name in names if DOMAINS[name] is type(domain)), None)
     if kind is None:
         remedy = "add an entry point of the group evogt_study.domains"
         raise ParameterError("domain", "of a registered type", domain, remedy=remedy)
@@ -49,12 +50,7 @@ def domain_content(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
     }
 
 
-def _find_name(names: Iterable[str], domain: Domain) -> str | None:
-    # not `isinstance`: a derived type is another kind
-    return next((name for name in names if DOMAINS[name] is type(domain)), None)
-
-
-def domain_from(content: Mapping[str, Any]) -> Domain:
+def make_domain(content: Mapping[str, Any]) -> Domain:
     """Return the domain with this whole content."""
     kind = DOMAINS[content["kind"]]
     return kind(**{name: _to_tuples(part) for name, part in content.items() if name != "kind"})

@@ -74,7 +74,7 @@ class Domain(ABC):
         return QuadratureRule("gauss_legendre", 16)
 
 
-def with_constant(domain: Domain, dictionary: Dictionary, features: Features) -> Features:
+def add_constant(domain: Domain, dictionary: Dictionary, features: Features) -> Features:
     """Return the features, with the function 1 if no part of the boundary has given values, to conserve the mean."""
     has_constant = dictionary.HAS_CONSTANT or len(domain.boundary_points())
     return features if has_constant else WithConstant(features)

@@ -12,7 +12,7 @@ import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.base import Dictionary, Features
-from evogt_study.pde.domains.base import Domain, MappedFeatures, with_constant
+from evogt_study.pde.domains.base import Domain, MappedFeatures, add_constant
 from evogt_study.pde.numerics import MAX_NODES, RULES, Array, Quadrature, QuadratureRule, Rule
 
 DIRECTIONS = ("x", "y", "z")
@@ -21,7 +21,6 @@ _LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
 """Coordinates of boundary points: faces, the middle, and irregular ones."""
 
 
-@dataclass(frozen=True)
 class UnitCube(Domain):
     """The open unit interval, square or cube."""
 
@@ -78,9 +77,8 @@ class Box(Domain):
             if len(corner) != d or not np.isfinite(corner).all():
                 raise ProblemError(f"`domain` must have {d} numbers as its `{name}` in {d}-D, got {list(corner)}")
         if not all(low < high for low, high in zip(*extent, strict=True)):
-            raise ProblemError(
-                f"`domain` must have `lower` below `upper`, got {list(self.lower)} and {list(self.upper)}"
-            )
+            got = f"{list(self.lower)} and {list(self.upper)}"
+            raise ProblemError(f"`domain` must have `lower` below `upper`, got {got}")
         known = DIRECTIONS[:d]
         for name in self.periodic:
             if name not in known:
@@ -90,9 +88,8 @@ class Box(Domain):
                 faces = ", ".join(f"{axis}{side}" for axis in known for side in "01")
                 raise ProblemError(f"`boundary` must name directions or faces {faces}, got {face!r}")
             if face[:-1] in self.periodic:
-                raise ProblemError(
-                    f"`boundary` must have no data on {face}, a face of the periodic direction {face[:-1]}"
-                )
+                where = f"{face}, a face of the periodic direction {face[:-1]}"
+                raise ProblemError(f"`boundary` must have no data on {where}")
 
     def periods(self) -> dict[int, tuple[float, float]]:
         numbers = [DIRECTIONS.index(name) for name in self.periodic]
@@ -106,19 +103,17 @@ class Box(Domain):
     def quadrature(self, rule: Rule) -> Quadrature:
         unit = UnitCube(self.dimension).quadrature(rule)
         assert isinstance(rule, QuadratureRule)  # noqa: S101  # another one has been refused
-        faces = {face: self._on_face(face, rule) for face in self.natural_faces}
+        faces, (along, weights) = dict[str, Quadrature](), rule.on_unit_interval
+        for face in self.natural_faces:
+            axis, side = DIRECTIONS.index(face[0]), int(face[1])
+            columns = [low + width * along for low, width in zip(self.lower, self.widths, strict=True)]
+            columns[axis] = np.array([(self.lower, self.upper)[side][axis]])
+            others = [width * weights for i, width in enumerate(self.widths) if i != axis]
+            on_face, normal = tensor_points(columns), np.zeros(self.dimension)
+            normal[axis] = 2.0 * side - 1.0
+            face_weights = np.asarray(reduce(np.multiply.outer, others, np.ones(1))).ravel()
+            faces[face] = Quadrature(on_face, face_weights, normals=np.broadcast_to(normal, on_face.shape))
         return Quadrature(self.from_unit(unit.nodes), float(np.prod(self.widths)) * unit.weights, faces)
-
-    def _on_face(self, face: str, rule: QuadratureRule) -> Quadrature:
-        axis, side = DIRECTIONS.index(face[0]), int(face[1])
-        along, weights = rule.on_unit_interval
-        columns = [low + width * along for low, width in zip(self.lower, self.widths, strict=True)]
-        columns[axis] = np.array([(self.lower, self.upper)[side][axis]])
-        others = [width * weights for i, width in enumerate(self.widths) if i != axis]
-        nodes, normal = tensor_points(columns), np.zeros(self.dimension)
-        normal[axis] = 2.0 * side - 1.0
-        face_weights = np.asarray(reduce(np.multiply.outer, others, np.ones(1))).ravel()
-        return Quadrature(nodes, face_weights, normals=np.broadcast_to(normal, nodes.shape))
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """Return D = prod_l D_l with D_l = s, 1 - s or s (1 - s) for a lower, an upper or two Dirichlet faces."""
@@ -167,11 +162,11 @@ class Box(Domain):
         else:
             inner = dictionary.sample(seed, self.feature_dimension)
         features = MappedFeatures(inner, np.asarray(self.lower, dtype=float), self.widths, periodic)
-        return with_constant(self, dictionary, features)
+        return add_constant(self, dictionary, features)
 
 
 @lru_cache(maxsize=16)  # the certificates of a run ask nine times
-def as_box(domain: Domain) -> Box:
+def to_box(domain: Domain) -> Box:
     """Return a box or the unit cube as a `Box`.  Raises ParameterError for another domain."""
     if isinstance(domain, UnitCube):
         return Box(domain.dimension, (0.0,) * domain.dimension, (1.0,) * domain.dimension)

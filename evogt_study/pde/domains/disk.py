@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains.base import OPTIONAL
-from evogt_study.pde.domains.triangulated import EDGE, Triangulated, constant_factor
+from evogt_study.pde.domains.triangulated import EDGE, Triangulated, make_constant_factor
 from evogt_study.pde.numerics import Array, Quadrature, TriangleRule
 
 _LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])
@@ -63,7 +63,7 @@ class Disk(Triangulated):
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         if self.natural_faces:
-            return constant_factor(nodes)[: order + 1]
+            return make_constant_factor(nodes)[: order + 1]
         offset, square = (nodes - np.asarray(self.centre)).T, self.radius**2
         jet = (1.0 - np.sum(offset**2, axis=0) / square, -2.0 / square * offset)
         return jet[: order + 1]

@@ -43,7 +43,12 @@ class Polygon(Segmented):
             raise ParameterError("domain.polygon", "a list of corners [x, y]", raw) from None
         if len(set(corners)) != len(corners) or len(corners) < 3 or not np.isfinite(corners).all():
             raise ParameterError("domain.polygon", "at least three different corners [x, y]", raw)
-        _check_simple(corners)
+        sides = list(zip(corners, corners[1:] + corners[:1], strict=True))
+        for (i, one), (j, two) in combinations(enumerate(sides), 2):
+            neighbours = j - i in (1, len(sides) - 1)
+            if _do_run_back(one, two) if neighbours else _do_meet(one, two):
+                crossed = " and ".join(f"{list(side[0])} to {list(side[1])}" for side in (one, two))
+                raise ParameterError("domain.polygon", "a line that does not cross itself", f"sides {crossed}")
         polygon = Polygon(2, tuple(corners), natural_faces)
         return polygon if natural_faces else Polygon(2, polygon.counterclockwise)
 
@@ -92,16 +97,6 @@ def _turn(a: Point, b: Point, c: Point) -> float:
 def _is_bent(a: Point, b: Point, c: Point) -> bool:
     """Return True unless three corners are on one line up to rounding."""
     return abs(_turn(a, b, c)) > STRAIGHT * math.dist(a, b) * math.dist(b, c)
-
-
-def _check_simple(corners: list[Point]) -> None:
-    """Raise ParameterError if two sides meet that are not neighbours, or if neighbours overlap."""
-    sides = list(zip(corners, corners[1:] + corners[:1], strict=True))
-    for (i, one), (j, two) in combinations(enumerate(sides), 2):
-        neighbours = j - i in (1, len(sides) - 1)
-        if _do_run_back(one, two) if neighbours else _do_meet(one, two):
-            crossed = " and ".join(f"{list(side[0])} to {list(side[1])}" for side in (one, two))
-            raise ParameterError("domain.polygon", "a line that does not cross itself", f"sides {crossed}")
 
 
 def _do_run_back(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:

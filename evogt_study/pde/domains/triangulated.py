@@ -17,14 +17,13 @@ from scipy.special import roots_jacobi
 
 from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries.base import Dictionary, Features
-from evogt_study.pde.domains.base import Domain, MappedFeatures, with_constant
+from evogt_study.pde.domains.base import Domain, MappedFeatures, add_constant
 from evogt_study.pde.numerics import MAX_NODES, Array, Quadrature, Rule, TriangleRule
 
 EDGE = 1e-9
 """Distance from the boundary, relative to the size of the domain, within which points are on the boundary."""
 
 
-@dataclass(frozen=True)
 class Triangulated(Domain):
     """A plane domain of triangles.  Features see coordinates of its bounding box."""
 
@@ -53,7 +52,7 @@ class Triangulated(Domain):
     def features(self, dictionary: Dictionary, seed: int) -> Features:
         lower, upper = self.bounds()
         features = MappedFeatures(dictionary.sample(seed, 2), lower, upper - lower, (False, False))
-        return with_constant(self, dictionary, features)
+        return add_constant(self, dictionary, features)
 
     def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
         """Return the rule on a natural part of the boundary, with its normals."""
@@ -68,7 +67,7 @@ class Triangulated(Domain):
         return TriangleRule(2, 8)
 
 
-def constant_factor(nodes: Array) -> tuple[Array, ...]:
+def make_constant_factor(nodes: Array) -> tuple[Array, ...]:
     """Return D = 1 with its derivatives, for a domain without given values."""
     return np.ones(len(nodes)), np.zeros((2, len(nodes)))
 
@@ -77,7 +76,7 @@ def constant_factor(nodes: Array) -> tuple[Array, ...]:
 def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
     import skfem  # here: see `triangulate`
 
-    nodes, weights = simplex_rule(2, rule.degree // 2 + 1)
+    nodes, weights = make_simplex_rule(2, rule.degree // 2 + 1)
     count = domain.coarsest().t.shape[1] * 4**rule.refinements * len(weights)
     if count > MAX_NODES:
         raise ParameterError("refinements", f"so few that the rule has at most {MAX_NODES:,} nodes", f"{count:,}")
@@ -94,7 +93,7 @@ def triangulate(vertices: Array, triangles: npt.NDArray[Any]) -> Any:
     return skfem.MeshTri(vertices.T.copy(), triangles.T.copy())
 
 
-def simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
+def make_simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
     """Return nodes (d, points^d) and positive weights (points^d,) on the simplex {x >= 0, x_1 + ... + x_d <= 1}.
 
     The conical product of Gauss-Jacobi rules: x_l = r_l prod_{m<l} (1 - r_m), whose Jacobian is
@@ -114,7 +113,6 @@ def simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
 
 
 # Bounds, distances and the factor D follow from the segments: a polygon and a mesh differ only in their triangles.
-@dataclass(frozen=True)
 class Segmented(Triangulated):
     """A domain whose boundary is made of segments."""
 
@@ -137,8 +135,14 @@ class Segmented(Triangulated):
         scale = float(np.max(upper - lower))
         starts, ends = ((points - lower) / scale for points in self.dirichlet_segments())
         if not len(starts):
-            return constant_factor(nodes)[: order + 1]
-        jet = approximate_distance((nodes - lower) / scale, starts, ends)
+            return make_constant_factor(nodes)[: order + 1]
+        # by jets, not by differences: the stiffness needs derivatives to rounding.  On the boundary they are NaN.
+        places, total = (nodes - lower) / scale, _Jet(np.zeros(len(nodes)), np.zeros((2, len(nodes))))
+        with np.errstate(all="ignore"):
+            for start, end in zip(starts, ends, strict=True):
+                total += _to_segment(places, start, end).inverse()
+            phi = total.inverse()
+        jet = np.where(np.isfinite(phi.value), phi.value, 0.0), phi.gradient
         return tuple(part / scale**derivative for derivative, part in enumerate(jet[: order + 1]))
 
     def boundary_points(self) -> Array:
@@ -151,7 +155,14 @@ class Segmented(Triangulated):
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
         starts, ends = self.segments()
         edge = EDGE * float(np.max(np.subtract(*self.bounds()[::-1])))
-        return is_inside(nodes, starts, ends) | (distances(nodes, starts, ends) <= edge)
+        # inside, if a ray crosses the boundary an odd number of times; half-open in y, so that a vertex on the ray
+        # counts for one of its two segments
+        odd = np.zeros(len(nodes), dtype=bool)
+        for (x0, y0), (x1, y1) in zip(starts, ends, strict=True):
+            across = (y0 > nodes[:, 1]) != (y1 > nodes[:, 1])
+            with np.errstate(all="ignore"):
+                odd ^= across & (nodes[:, 0] < x0 + (nodes[:, 1] - y0) * (x1 - x0) / (y1 - y0))
+        return odd | (distances(nodes, starts, ends) <= edge)
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return a square about the node of the usual rule that is farthest from the boundary."""
@@ -187,17 +198,6 @@ class _Jet:
         return self.through(1.0 / self.value, -1.0 / self.value**2)
 
 
-# derivatives by jets, not by differences: the stiffness needs them to rounding
-def approximate_distance(nodes: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
-    """Return the distance phi with its derivatives, (Q,) and (2, Q).  On the boundary phi is zero and they are NaN."""
-    total = _Jet(np.zeros(len(nodes)), np.zeros((2, len(nodes))))
-    with np.errstate(all="ignore"):  # on the boundary
-        for start, end in zip(starts, ends, strict=True):
-            total += _to_segment(nodes, start, end).inverse()
-        phi = total.inverse()
-    return np.where(np.isfinite(phi.value), phi.value, 0.0), phi.gradient
-
-
 def _to_segment(nodes: Array, start: Array, end: Array) -> _Jet:
     along, length = end - start, float(np.linalg.norm(end - start))
     normal = np.array([along[1], -along[0]]) / length
@@ -220,14 +220,3 @@ def distances(nodes: Array, starts: Array, ends: Array) -> Array:
         place = np.clip((nodes - start) @ along / (along @ along), 0.0, 1.0)
         nearest = np.minimum(nearest, np.linalg.norm(nodes - start - place[:, None] * along, axis=1))
     return nearest
-
-
-# half-open in y, so that a vertex on the ray counts for one of its two segments
-def is_inside(nodes: Array, starts: Array, ends: Array) -> npt.NDArray[np.bool_]:
-    """Return True if a ray from the point crosses the boundary an odd number of times, (Q, 2) -> (Q,)."""
-    odd = np.zeros(len(nodes), dtype=bool)
-    for (x0, y0), (x1, y1) in zip(starts, ends, strict=True):
-        across = (y0 > nodes[:, 1]) != (y1 > nodes[:, 1])
-        with np.errstate(all="ignore"):
-            odd ^= across & (nodes[:, 0] < x0 + (nodes[:, 1] - y0) * (x1 - x0) / (y1 - y0))
-    return odd

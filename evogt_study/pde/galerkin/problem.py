@@ -24,6 +24,13 @@ from evogt_study.errors import AccuracyWarning, ParameterError, ProblemError, sh
 from evogt_study.pde.domains import Domain, UnitCube
 from evogt_study.pde.numerics import Array
 
+NodalFunction = Callable[[Array, Array, float], Array]
+"""Function of the solution, space and time: u (Q,), nodes (Q, d) and t -> (Q,)."""
+_LOOKED_AT = np.array([0.0, 0.37, 1.0])
+"""Parts of the final time.  No usual modulation has a zero at 0.37."""
+_TOLERANCE = 1e-9
+"""Relative difference that counts as rounding.  Rounding leaves sin(40 pi) at 1e-14."""
+
 
 @dataclass(frozen=True, eq=False)
 class Separable:
@@ -208,10 +215,6 @@ class Potential:
         return self.value(u), self.slope(u)
 
 
-NodalFunction = Callable[[Array, Array, float], Array]
-"""Function of the solution, space and time: u (Q,), nodes (Q, d) and t -> (Q,)."""
-
-
 @dataclass(frozen=True, eq=False)
 class NonlinearReaction:
     """Reaction g(u, x, t) that is nonlinear in u.
@@ -334,10 +337,8 @@ class Problem:
     def __post_init__(self) -> None:
         for name in ("diffusion", "source", "exact"):
             if isfunction(getattr(self, name)):
-                raise ProblemError(
-                    f"`{name}` must be Separable or NonSeparable, got a plain function. Write "
-                    "NonSeparable(lambda nodes, t: ...), or Separable(lambda nodes: ...) of shape (1, nodes)"
-                )
+                remedy = "NonSeparable(lambda nodes, t: ...), or Separable(lambda nodes: ...) of shape (1, nodes)"
+                raise ProblemError(f"`{name}` must be Separable or NonSeparable, got a plain function. Write {remedy}")
         if not callable(self.initial) or isinstance(self.initial, (Separable, NonSeparable)):
             raise ProblemError(f"`initial` must be a function of the nodes alone, got {shorten(self.initial)}")
         if self.domain is None:
@@ -392,12 +393,6 @@ class Problem:
     def lift_at(self, nodes: Array, t: float) -> Array | float:
         """Return u_b at one time, (Q, d) -> (Q,), or zero without a lifting."""
         return 0.0 if self.lifting is None else self.lifting.value(nodes, np.array([t]))[0]
-
-
-_LOOKED_AT = np.array([0.0, 0.37, 1.0])
-"""Parts of the final time.  No usual modulation has a zero at 0.37."""
-_TOLERANCE = 1e-9
-"""Relative difference that counts as rounding.  Rounding leaves sin(40 pi) at 1e-14."""
 
 
 def check_data(problem: Problem, final_time: float | None = None) -> None:
@@ -494,9 +489,8 @@ def check_terms(problem: Problem, method: str) -> None:
     }
     extra = [name for name, there in terms.items() if there]
     if extra:
-        raise ProblemError(
-            f"{method} must have a problem of scalar diffusion and source, got one with {' and '.join(extra)}"
-        )
+        got = f"one with {' and '.join(extra)}"
+        raise ProblemError(f"{method} must have a problem of scalar diffusion and source, got {got}")
 
 
 def describe_parameters(problem: Problem) -> str:

@@ -17,6 +17,7 @@ from evogt_study.pde.numerics import Array, Quadrature
 
 _NODES_AT_ONCE = 512
 """Nodes of a block that stays in cache: 1 MB for each array of some 240 features."""
+SVD = "svd"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ def trial_functions(domain: Domain, features: Features, quadrature: Quadrature) 
     return TrialFunctions(domain, features, quadrature, features.first_order(quadrature.nodes))
 
 
-def trial_values(domain: Domain, features: Features, nodes: Array) -> Array:
+def evaluate_trial(domain: Domain, features: Features, nodes: Array) -> Array:
     """Return phi = D psi at `nodes`, (Q, d) -> (Q, N)."""
     (D,) = domain.boundary_factor(nodes)
     return np.asarray(D[:, None] * features.values(nodes))
@@ -92,7 +93,7 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     return WeightedSVD(singular_values, np.ascontiguousarray(right).T)
 
 
-def mass_eigenvectors(trial: TrialFunctions) -> WeightedSVD:
+def decompose_mass(trial: TrialFunctions) -> WeightedSVD:
     """Return sigma and V by the eigenvalues of M_q = V Lambda V^T (eq:eig_phi), the variant of the paper's remark.
 
     It squares the condition: rounding takes eigenvalues below 2e-16 of the largest one, and zero replaces them.
@@ -104,8 +105,7 @@ def mass_eigenvectors(trial: TrialFunctions) -> WeightedSVD:
     return WeightedSVD(np.sqrt(np.maximum(eigenvalues[::-1], 0.0)), np.ascontiguousarray(vectors[:, ::-1]))
 
 
-SVD = "svd"
-DECOMPOSITIONS = {SVD: weighted_svd, "eigenvalues": mass_eigenvectors}
+DECOMPOSITIONS = {SVD: weighted_svd, "eigenvalues": decompose_mass}
 """Decompositions that give the directions of the retained space."""
 
 
@@ -141,7 +141,7 @@ class RetainedSpace:
 
     def evaluate(self, nodes: Array, coefficients: Array) -> Array:
         """Return u_{N,r} = phi . (T_r alpha) (eq:retained_ansatz) in the domain, (P, d) and (..., r) -> (..., P)."""
-        return np.asarray((coefficients @ self.transform.T) @ trial_values(self.domain, self.features, nodes).T)
+        return np.asarray((coefficients @ self.transform.T) @ evaluate_trial(self.domain, self.features, nodes).T)
 
     def project(self, nodal: Array) -> Array:
         """Return Phi~^T W_q v, the quadrature-orthogonal projection, nodal values (..., Q) -> (..., r)."""

@@ -14,6 +14,7 @@ each time at which they are used; the numbers are the same.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +26,6 @@ from scipy.linalg.blas import dsyrk
 
 from evogt_study.errors import ProblemError
 from evogt_study.pde.galerkin.problem import (
-    Lifting,
     NonlinearReaction,
     Potential,
     Problem,
@@ -34,27 +34,22 @@ from evogt_study.pde.galerkin.problem import (
     Tensor,
     multiply,
 )
-from evogt_study.pde.galerkin.retained_space import RetainedSpace, trial_values
+from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_trial
 from evogt_study.pde.numerics import Array, Quadrature
 
 _NODES_AT_ONCE = 1024
-"""Nodes of a block of `weighted_gram`: 2 MB for 240 retained functions."""
+"""Nodes of a block of `assemble_gram`: 2 MB for 240 retained functions."""
 TIMES_AT_ONCE = 64
 """Times of a block.  Values at 8,000 nodes take 4 MB."""
 
 MatrixInTime = Callable[[float], Any]
 Series = Callable[[Array], Array]
 """Function of times that returns a quantity at these times: (T,) -> (T, ...)."""
-StiffnessTerm = Callable[[Array, Callable[[], Any]], Any]
-"""Function of a profile at the nodes (Q,) and its computation that returns the stiffness, computed or from a cache."""
+NodalData = tuple[Array | None, Array | None, Array]
+"""Diffusion, source and initial value at the assembly nodes, which all seeds share.  None if it is not separable."""
 
 
-def compute_term(profile: Array, compute: Callable[[], Any]) -> Any:
-    """Return the `StiffnessTerm` of a single system."""
-    return compute()
-
-
-def weighted_gram(gradients: Array, nodal: Array) -> Array:
+def assemble_gram(gradients: Array, nodal: Array) -> Array:
     """Return sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r)."""
     # the upper triangle by BLAS (dsyrk), in Fortran order, else dsyrk would copy the matrix for every block of nodes
     upper = np.zeros((gradients.shape[2],) * 2, order="F")
@@ -119,46 +114,27 @@ class DenseBasis(Basis):
         return np.asarray(left.T @ ((self.rule.weights * nodal)[:, None] * right))
 
     def gram(self, nodal: Array) -> Array:
-        return weighted_gram(self.values[None], self.rule.weights * nodal)
+        return assemble_gram(self.values[None], self.rule.weights * nodal)
 
     def stiffness(self, nodal: Array) -> Array:
-        return weighted_gram(self.gradients, self.rule.weights * nodal)
+        return assemble_gram(self.gradients, self.rule.weights * nodal)
 
     def tensor_term(self, i: int, j: int, nodal: Array) -> Any:
         if i == j:
-            return weighted_gram(self.gradients[i : i + 1], self.rule.weights * nodal)
+            return assemble_gram(self.gradients[i : i + 1], self.rule.weights * nodal)
         return super().tensor_term(i, j, nodal)
 
 
-@dataclass(frozen=True, eq=False)
-class SeparableMatrix:
-    """sum_k m_k(t) K_k, with K_k assembled once for each profile."""
-
-    function: Separable
-    terms: Any
-
-    def __call__(self, t: float) -> Any:
-        """Return the matrix at t, (r, r)."""
-        # the one term itself: its factor is one at all times
-        if self.function.steady:
-            return self.terms[0]
-        modulations = self.function.evaluate_modulations(np.array([t]))[:, 0]
-        if isinstance(self.terms, np.ndarray):
-            return np.asarray(np.tensordot(modulations, self.terms, axes=1))
-        return reduce(lambda one, two: one + two, [float(m) * K for m, K in zip(modulations, self.terms, strict=True)])
-
-
-def operator_matrix(
-    basis: Basis, problem: Problem, faces: Mapping[str, Basis], profiles: Array | None = None,
-    term: StiffnessTerm = compute_term,
-) -> tuple[MatrixInTime, MatrixInTime | None]:  # fmt: skip
+def assemble_operator(
+    basis: Basis, problem: Problem, faces: Mapping[str, Basis], profiles: Array | None = None
+) -> tuple[MatrixInTime, MatrixInTime | None]:
     """Return K, and the part of its diffusion where there are others; `profiles` of a scalar diffusion at the nodes."""
     if isinstance(problem.diffusion, Tensor):
         upper = problem.diffusion.upper.items()
         tensor = [_assemble(part, basis, partial(basis.tensor_term, *place)) for place, part in upper]
-        diffusion = _sum_matrices(tensor)
+        diffusion = add_functions(tensor)
     else:
-        diffusion = _assemble(problem.diffusion, basis, basis.stiffness, profiles, term)
+        diffusion = _assemble(problem.diffusion, basis, basis.stiffness, profiles)
     parts = [_assemble(b, basis, partial(basis.advection, axis)) for axis, b in enumerate(problem.advection or ())]
     if problem.linear_reaction is not None:
         parts.append(_assemble(problem.linear_reaction, basis, lambda nodal: -basis.gram(nodal)))
@@ -166,7 +142,7 @@ def operator_matrix(
     parts += [_assemble(transfer, face, face.gram) for transfer, face in transfers]
     if not parts:
         return diffusion, None
-    others = _sum_matrices(parts)
+    others = add_functions(parts)
     if problem.has_steady_operator:
         constant = diffusion(0.0) + others(0.0)
         return lambda t: constant, diffusion
@@ -174,19 +150,24 @@ def operator_matrix(
 
 
 def _assemble(
-    function: SpaceTimeFunction, basis: Basis, form: Callable[[Array], Any], profiles: Array | None = None,
-    term: StiffnessTerm = compute_term,
-) -> MatrixInTime:  # fmt: skip
+    function: SpaceTimeFunction, basis: Basis, form: Callable[[Array], Any], profiles: Array | None = None
+) -> MatrixInTime:
     """Return the matrix of a coefficient by a form that is linear in it: once for each profile, else at each time."""
     if not isinstance(function, Separable):
         return lambda t: form(function.at(basis.rule.nodes, t))
     profiles = function.profiles(basis.rule.nodes) if profiles is None else profiles
-    terms = [term(profile, partial(form, profile)) for profile in profiles]
-    return SeparableMatrix(function, np.stack(terms) if isinstance(terms[0], np.ndarray) else terms)
+    terms: Any = [form(profile) for profile in profiles]
+    if function.steady:
+        return lambda t: terms[0]  # the one term itself: its factor is one at all times
+    terms = np.stack(terms) if isinstance(terms[0], np.ndarray) else terms
 
+    def combine(t: float) -> Any:
+        modulations = function.evaluate_modulations(np.array([t]))[:, 0]
+        if isinstance(terms, np.ndarray):
+            return np.asarray(np.tensordot(modulations, terms, axes=1))
+        return reduce(operator.add, [float(m) * K for m, K in zip(modulations, terms, strict=True)])
 
-def _sum_matrices(parts: list[MatrixInTime]) -> MatrixInTime:
-    return parts[0] if len(parts) == 1 else lambda t: reduce(lambda one, two: one + two, [part(t) for part in parts])
+    return combine
 
 
 def assemble_load(
@@ -197,31 +178,28 @@ def assemble_load(
     profiles: of a separable source at the nodes, if they are at hand.
     """
     nodes, lifting = basis.rule.nodes, problem.lifting
-    loads = [moments_of(problem.source, nodes, basis.project, profiles)]
+    loads = [assemble_moments(problem.source, nodes, basis.project, profiles)]
     for data in problem.faces:
         face = faces[data.face]
-        loads.append(moments_of(data.flux, face.rule.nodes, face.project))
+        loads.append(assemble_moments(data.flux, face.rule.nodes, face.project))
         if lifting is not None and data.transfer is not None:
-            loads.append(partial(_outflow, face, data.transfer, lifting))
-    load = sum_series(loads)
+            # -(transfer u_b, phi_i) on the face
+            outflow = multiply(data.transfer, lifting.value)
+            loads.append(partial(lambda face, flow, at: -face.project(flow(face.rule.nodes, at)), face, outflow))
+    load = add_functions(loads)
     if lifting is None:
         return load, load
-    rate = moments_of(lifting.rate, nodes, basis.project)
-    fluxes = [moments_of(q, nodes, partial(basis.project, axis=axis)) for axis, q in enumerate(lifting.flux)]
-    flux = sum_series(fluxes)
+    rate = assemble_moments(lifting.rate, nodes, basis.project)
+    fluxes = [assemble_moments(q, nodes, partial(basis.project, axis=axis)) for axis, q in enumerate(lifting.flux)]
+    flux = add_functions(fluxes)
     # u_b moves to the right-hand side of the weak form (remark nonhomo)
     if lifting.lower_order is None:
         return lambda times: load(times) - rate(times) - flux(times), flux
-    others = moments_of(lifting.lower_order, nodes, basis.project)
+    others = assemble_moments(lifting.lower_order, nodes, basis.project)
     return lambda times: load(times) - rate(times) - flux(times) - others(times), flux
 
 
-def _outflow(face: Basis, transfer: SpaceTimeFunction, lifting: Lifting, times: Array) -> Array:
-    """Return -(transfer u_b, phi_i) on a face."""
-    return -face.project(multiply(transfer, lifting.value)(face.rule.nodes, times))
-
-
-def moments_of(
+def assemble_moments(
     function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array], profiles: Array | None = None
 ) -> Series:
     """Return a function of times that applies the linear `project` to the nodal values, once for each profile."""
@@ -231,9 +209,9 @@ def moments_of(
     return lambda times: np.asarray(function.evaluate_modulations(times).T @ terms)
 
 
-def sum_series(terms: list[Series]) -> Series:
-    """Return the sum of quantities at several times."""
-    return terms[0] if len(terms) == 1 else lambda times: reduce(np.add, [term(times) for term in terms])
+def add_functions(parts: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """Return the sum of matrices at a time, or of series at times."""
+    return parts[0] if len(parts) == 1 else lambda at: reduce(operator.add, [part(at) for part in parts])
 
 
 def split_times(times: Array) -> list[Array]:
@@ -288,7 +266,7 @@ class Reaction:
         u = self.values @ alpha
         if lifted is not None:
             u += lifted
-        return weighted_gram(self.values[None], -self.weights * self.law.slope(u, self.nodes, t))
+        return assemble_gram(self.values[None], -self.weights * self.law.slope(u, self.nodes, t))
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,38 +325,24 @@ class GalerkinSystem:
         return np.asarray(rate)
 
 
-@dataclass(frozen=True, eq=False)
-class NodalData:
-    """Data of a problem at the assembly nodes, which all seeds share.  None for data that are not separable."""
-
-    diffusion: Array | None
-    source: Array | None
-    initial: Array
-
-
 # without u_b: the retained space holds u - u_b, which vanishes on the Dirichlet boundary
-def nodal_data(problem: Problem, nodes: Array) -> NodalData:
+def sample_data(problem: Problem, nodes: Array) -> NodalData:
     """Evaluate the parts that do not depend on time at `nodes` (Q, d)."""
     initial = problem.initial(nodes) - problem.lift_at(nodes, 0.0)
     diffusion, source = (
         part.profiles(nodes) if isinstance(part, Separable) else None for part in (problem.diffusion, problem.source)
     )
-    return NodalData(diffusion, source, initial)
+    return diffusion, source, initial
 
 
 # in retained coordinates from the start: raw N x N matrices would be ill-conditioned, and are never formed
-def assemble(
-    space: RetainedSpace,
-    problem: Problem,
-    term: StiffnessTerm = compute_term,
-    nodal: NodalData | None = None,
-) -> GalerkinSystem:
+def assemble(space: RetainedSpace, problem: Problem, nodal: NodalData | None = None) -> GalerkinSystem:
     """Assemble stiffness, load and initial value in retained coordinates (eq:raw_to_normalized)."""
     rule = space.quadrature
-    nodal = nodal_data(problem, rule.nodes) if nodal is None else nodal
+    diffusion_profiles, source_profiles, initial = sample_data(problem, rule.nodes) if nodal is None else nodal
     basis = DenseBasis(rule, space.values, space.gradients)
-    faces = {face.face: basis_on_face(space, rule, face.face) for face in problem.faces}
-    load, flux = assemble_load(basis, problem, faces, nodal.source)
+    faces = {face.face: evaluate_on_face(space, rule.faces[face.face]) for face in problem.faces}
+    load, flux = assemble_load(basis, problem, faces, source_profiles)
 
     def integrate(function: Series) -> Series:  # with few times in memory at once
         return lambda times: np.concatenate([function(part) @ rule.weights for part in split_times(times)])
@@ -388,26 +352,25 @@ def assemble(
         densities = [multiply(*pair) for pair in zip(u_b.flux, u_b.gradient, strict=True)]
         squares = multiply(u_b.value, u_b.value)
         lifting = AssembledLifting(
-            mass=moments_of(u_b.value, rule.nodes, space.project),
+            mass=assemble_moments(u_b.value, rule.nodes, space.project),
             flux=flux,
             square=integrate(lambda times: squares(rule.nodes, times)),
             energy=integrate(lambda times: reduce(np.add, [part(rule.nodes, times) for part in densities])),
             nodal=lambda times: u_b.value(rule.nodes, times),
         )
-    stiffness, diffusion = operator_matrix(basis, problem, faces, nodal.diffusion, term)
+    stiffness, diffusion = assemble_operator(basis, problem, faces, diffusion_profiles)
     law = problem.reaction if isinstance(problem.reaction, NonlinearReaction) else problem.potential
     return GalerkinSystem(
-        stiffness, problem.has_steady_operator, load, space.project(nodal.initial), lifting,
+        stiffness, problem.has_steady_operator, load, space.project(initial), lifting,
         None if law is None else Reaction(law, space.values, rule.weights, rule.nodes), problem.has_steady_load,
         symmetric=problem.advection is None,  # only b . grad u makes a form that is not symmetric
         diffusion=diffusion,
     )  # fmt: skip
 
 
-def basis_on_face(space: RetainedSpace, quadrature: Quadrature, name: str) -> DenseBasis:
-    """Return the retained basis on a face of the domain."""
-    rule = quadrature.faces[name]
-    values = trial_values(space.domain, space.features, rule.nodes) @ space.transform
+def evaluate_on_face(space: RetainedSpace, rule: Quadrature) -> DenseBasis:
+    """Return the retained basis on the rule of a face."""
+    values = evaluate_trial(space.domain, space.features, rule.nodes) @ space.transform
     return DenseBasis(rule, values, np.empty((0, *values.shape)))
 
 

@@ -21,15 +21,13 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.base import Features
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_retained, trial_values
+from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_retained, evaluate_trial
 from evogt_study.pde.galerkin.system import (
     DenseBasis,
     GalerkinSystem,
-    StiffnessTerm,
-    basis_on_face,
-    compute_term,
-    operator_matrix,
-    weighted_gram,
+    assemble_gram,
+    assemble_operator,
+    evaluate_on_face,
 )
 from evogt_study.pde.numerics import Array, Quadrature, Trajectory
 
@@ -46,6 +44,18 @@ needs a second try."""
 
 FeatureSums = Callable[[Array], Array]
 """Function that returns sum_j raw_j psi_j at the nodes of a rule, (S, N) -> (S, Q)."""
+_NODES_AT_ONCE = 512
+"""Nodes of a block of features, gradients and products: 1 MB for each array of some 240 features."""
+FEATURE_NODES_AT_ONCE = 4096
+"""Nodes of a block whose features alone are held: 10 MB for 320, which take a quarter less time on a 3-D grid than in
+blocks of 512."""
+QUARTERS = 4
+"""Parts of the final time at which the stiffness is compared."""
+COEFFICIENT_REFERENCES = ("eigendecomposition", "dop853")
+_NOT_STEADY = (
+    "`coefficient_reference` eigendecomposition must have a linear problem without advection whose terms do not depend "
+    "on t. Use dop853"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +83,7 @@ class Interpolated:
 
 # a function that is analytic in a strip has Chebyshev coefficients that fall like rho^-n, rho the sum of the half axes
 # of the largest ellipse around the cell in the strip (Trefethen, Approximation Theory and Approximation Practice, 8.2)
-def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums:
+def make_feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums:
     """Evaluate the features for sums at `nodes` (Q, d), on a uniform line at Chebyshev points if these suffice."""
     (count, dimension), strip = nodes.shape, getattr(features, "strip", 0.0)
     if uniform and dimension == 1 and strip > 0.0 and count % CELLS == 0:
@@ -83,7 +93,7 @@ def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums
         enough = -np.log(np.finfo(float).eps / 2.0) / np.arcsinh(2.0 * strip / width) + SPARE_POINTS
         points = 4 * int(np.ceil(enough / 4.0))  # so that different slopes share their matrices
         while 2 * points * CELLS < count:  # else there is little to gain
-            along, coefficients, to_nodes = _chebyshev(points, count // CELLS)
+            along, coefficients, to_nodes = _make_chebyshev(points, count // CELLS)
             psi = features.values((starts + width * along).reshape(-1, 1))
             # two, since one alone may vanish by symmetry
             if np.abs(coefficients[-2:] @ psi.reshape(CELLS, points, -1)).max() <= _RESOLVED:
@@ -93,7 +103,7 @@ def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums
 
 
 @lru_cache(maxsize=16)  # which all runs of a study have in common
-def _chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
+def _make_chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
     """Return Chebyshev points of (0, 1) (P,), and matrices to coefficients (P, P) and to uniform nodes (P, n)."""
     degrees, odd = np.arange(points), 2 * np.arange(points) + 1
     # T_j at them is cos(j (2 k + 1) pi / (2 P)), with the angle reduced to one turn before it is rounded
@@ -141,10 +151,14 @@ class Target:
             }
 
 
-def seminorm_error(space: RetainedSpace, coefficients: Array, exact: Array, lifted: Array, rule: Quadrature) -> float:
-    """Return || grad (u_N - u) ||_w / || grad u ||_w of alpha (r,), with grad u and grad u_b at the nodes (d, Q)."""
-    psi, raw = space.features.first_order(rule.nodes), space.transform @ coefficients
-    D, dD = space.domain.boundary_factor(rule.nodes, 1)
+def measure_seminorm(problem: Problem, space: RetainedSpace, trajectory: Trajectory, rule: Quadrature) -> float:
+    """Return || grad (u_N - u) ||_w / || grad u ||_w at the final time.  The problem must have grad u."""
+    assert problem.exact_gradient is not None  # noqa: S101  # callers ask first
+    T, raw = float(trajectory.times[-1]), space.transform @ trajectory.coefficients[-1]
+    exact, lifted = problem.exact_gradient(rule.nodes, T), np.zeros((problem.dimension, len(rule.nodes)))
+    if problem.lifting is not None:
+        lifted = np.stack([slope(rule.nodes, np.array([T]))[0] for slope in problem.lifting.gradient])
+    psi, (D, dD) = space.features.first_order(rule.nodes), space.domain.boundary_factor(rule.nodes, 1)
     slopes = psi.mapped(psi.factor(raw[:, None]))[..., 0]
     difference = dD * (psi.value @ raw) + D * slopes + lifted - exact
     with np.errstate(all="ignore"):
@@ -187,21 +201,6 @@ def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
     return np.asarray(energies)
 
 
-def relative_difference(vector: Array, reference: Array) -> float:
-    """Return || vector - reference ||_2 / || reference ||_2, or NaN for a reference of zero."""
-    norm = float(np.linalg.norm(reference))
-    return float(np.linalg.norm(vector - reference)) / norm if norm else float("nan")
-
-
-_NODES_AT_ONCE = 512
-"""Nodes of a block of features, gradients and products: 1 MB for each array of some 240 features."""
-FEATURE_NODES_AT_ONCE = 4096
-"""Nodes of a block whose features alone are held: 10 MB for 320, which take a quarter less time on a 3-D grid than in
-blocks of 512."""
-QUARTERS = 4
-"""Parts of the final time at which the stiffness is compared."""
-
-
 @dataclass(frozen=True)
 class CrossGridDefects:
     """mass: || Phi~_a^T W_a Phi~_a - I_r ||_2.  stiffness: the largest || K_a(t) - K_q(t) ||_2 / || K_q(t) ||_2."""
@@ -229,53 +228,45 @@ def evaluate_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasi
         nodes = assessment.nodes[block]
         psi = space.features.first_order(nodes)
         values, gradients[:, block] = evaluate_retained(space.domain, psi, nodes, space.transform)
-        mass += weighted_gram(values[None], assessment.weights[block])
-    return AssessedBasis(assessment, gradients, _spectral_norm(mass - np.eye(space.rank)))
+        mass += assemble_gram(values[None], assessment.weights[block])
+    return AssessedBasis(assessment, gradients, _measure_norm(mass - np.eye(space.rank)))
 
 
-def mass_defect_on(space: RetainedSpace, rule: Quadrature) -> float:
+def measure_mass_defect(space: RetainedSpace, rule: Quadrature) -> float:
     """Return || Phi~_b^T W_b Phi~_b - I_r ||_2 on the rule b.  It is large if the assembly rule is too coarse."""
     mass = np.zeros((space.rank, space.rank))
     (D,) = space.domain.boundary_factor(rule.nodes)
     weights = rule.weights * D * D  # with D in the weights, N-wide arrays need not be made conforming
     for start in range(0, len(weights), FEATURE_NODES_AT_ONCE):
         block = slice(start, start + FEATURE_NODES_AT_ONCE)
-        mass += weighted_gram((space.features.values(rule.nodes[block]) @ space.transform)[None], weights[block])
-    return _spectral_norm(mass - np.eye(space.rank))
+        mass += assemble_gram((space.features.values(rule.nodes[block]) @ space.transform)[None], weights[block])
+    return _measure_norm(mass - np.eye(space.rank))
 
 
-def cross_grid_defects(
-    space: RetainedSpace, basis: AssessedBasis, problem: Problem, system: GalerkinSystem, final_time: float,
-    term: StiffnessTerm = compute_term,
-) -> CrossGridDefects:  # fmt: skip
+def measure_cross_grid(
+    space: RetainedSpace, basis: AssessedBasis, problem: Problem, system: GalerkinSystem, final_time: float
+) -> CrossGridDefects:
     """Compare mass and stiffness of the retained basis on the assessment rule a and on the assembly rule q."""
     rule = basis.quadrature
     # `basis` has gradients only, which the stiffness of a plain problem is made of
     nodes = rule.nodes[:0] if problem.plain else rule.nodes
-    values = trial_values(space.domain, space.features, nodes) @ space.transform
-    faces = {face.face: basis_on_face(space, rule, face.face) for face in problem.faces}
-    assessed, _ = operator_matrix(DenseBasis(rule, values, basis.gradients), problem, faces, None, term)
+    values = evaluate_trial(space.domain, space.features, nodes) @ space.transform
+    faces = {face.face: evaluate_on_face(space, rule.faces[face.face]) for face in problem.faces}
+    assessed, _ = assemble_operator(DenseBasis(rule, values, basis.gradients), problem, faces)
     times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if system.autonomous else None].tolist()
 
     # in the spectral norm, as the paper's defects (app:cross_grid)
     def measure_difference(t: float) -> float:
         matrix, reference = assessed(t), system.stiffness(t)
         symmetric = np.array_equal(reference, reference.T)
-        norm = _spectral_norm if symmetric else lambda any_matrix: float(np.linalg.norm(any_matrix, 2))
+        norm = _measure_norm if symmetric else lambda any_matrix: float(np.linalg.norm(any_matrix, 2))
         return norm(matrix - reference) / norm(reference)
 
     return CrossGridDefects(basis.mass_defect, max(map(measure_difference, times)))
 
 
-def _spectral_norm(symmetric: Array) -> float:
+def _measure_norm(symmetric: Array) -> float:
     return float(np.abs(np.linalg.eigvalsh(symmetric)).max())
-
-
-COEFFICIENT_REFERENCES = ("eigendecomposition", "dop853")
-_NOT_STEADY = (
-    "`coefficient_reference` eigendecomposition must have a linear problem without advection whose terms do not depend "
-    "on t. Use dop853"
-)
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from evogt_study.errors import ParameterError
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import GalerkinSystem
-from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
+from evogt_study.pde.numerics import Array, Labelled, TimeGrid, Trajectory
 from evogt_study.schema.parameters import Parametrised
 
 
@@ -52,7 +52,7 @@ class Integrator(Parametrised, ABC):
 
 
 @dataclass(frozen=True)
-class Start:
+class Start(Labelled):
     """A start by `implicit_euler_half_steps` half steps of the implicit Euler rule, two for each step."""
 
     implicit_euler_half_steps: int
@@ -63,24 +63,8 @@ class Start:
         if not isinstance(count, int) or isinstance(count, bool) or count < 2 or count % 2:
             raise ParameterError("start", "an even number >= 2 of implicit_euler_half_steps", count)
 
-    def content(self) -> dict[str, int]:
-        return {"implicit_euler_half_steps": self.implicit_euler_half_steps}
-
-    @property
-    def label(self) -> str:
-        return str(self)
-
     def __str__(self) -> str:
         return f"implicit_euler({self.implicit_euler_half_steps})"
-
-    @staticmethod
-    def read(raw: Any) -> Start:
-        """Return the start of a table of a study file.  Raises ValueError for another shape."""
-        if isinstance(raw, Start):
-            return raw
-        if not isinstance(raw, dict) or set(raw) != {"implicit_euler_half_steps"}:
-            raise ValueError
-        return Start(**raw)
 
     def split(self, grid: TimeGrid) -> tuple[TimeGrid, TimeGrid | None]:
         """Return the grid of the half steps, and the grid of the other steps."""

@@ -23,7 +23,7 @@ import numpy as np
 import scipy  # imports scipy.sparse when it is first used: workers start sooner
 
 from evogt_study.errors import DivergedError, ParameterError
-from evogt_study.pde.galerkin.retained_space import RetainedSpace, trial_values
+from evogt_study.pde.galerkin.system import Basis
 from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.integrators.runge_kutta import IMPLICIT_EULER, ImplicitSteps, RungeKutta, Tableau, factorise
 from evogt_study.pde.integrators.semi_implicit import ImexBDF2
@@ -36,33 +36,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FieldSpace:
-    """A space of functions for one field: matrices (Q, r), all dense or all sparse, at the nodes of rules.
+    """A space of functions for one field, on the domain and on its natural faces; dense or sparse.
 
-    basis: the functions and their derivatives.  faces: rules on faces with the functions there.  mass: its diagonal
-    (r,), or a sparse matrix.  project: nodal values to coefficients.  evaluate: nodes (P, d), states (S, r) -> (S, P).
+    mass: its diagonal (r,), or a sparse matrix.  project: nodal values to coefficients.  evaluate: nodes (P, d) and
+    states (S, r) -> (S, P).
     """
 
-    rule: Quadrature
-    basis: tuple[Any, ...]
-    faces: Mapping[str, tuple[Quadrature, Any]]
+    interior: Basis
+    faces: Mapping[str, Basis]
     mass: Any
     project: Callable[[Array], Array]
     evaluate: Callable[[Array, Array], Array]
 
-    @staticmethod
-    def of(space: RetainedSpace, face_rules: Mapping[str, Quadrature]) -> FieldSpace:
-        """Return a retained space with the values of its functions on faces."""
-        faces = {
-            name: (rule, trial_values(space.domain, space.features, rule.nodes) @ space.transform)
-            for name, rule in face_rules.items()
-        }
-        basis = (space.values, *space.gradients)
-        return FieldSpace(space.quadrature, basis, faces, np.ones(space.rank), space.project, space.evaluate)
-
-    @property
-    def size(self) -> int:
-        """Number of functions r."""
-        return int(self.basis[0].shape[1])
+    @cached_property
+    def basis(self) -> tuple[Any, ...]:
+        """The functions and their derivatives at the nodes, (Q, r) each."""
+        return (self.interior.values, *self.interior.gradients)
 
 
 class FluxSystem:
@@ -74,15 +63,18 @@ class FluxSystem:
 
     def __init__(self, terms: FormulaTerms, spaces: list[FieldSpace]) -> None:
         self.terms, self.spaces = terms, spaces
-        ends = np.cumsum([0, *(space.size for space in spaces)]).tolist()
+        ends = np.cumsum([0, *(space.basis[0].shape[1] for space in spaces)]).tolist()
         self.parts = [slice(*pair) for pair in pairwise(ends)]
-        self.size, self.rule = int(ends[-1]), spaces[0].rule
+        self.size, self.rule = int(ends[-1]), spaces[0].interior.rule
         masses = [0.0 * s.mass if a else s.mass for s, a in zip(spaces, terms.algebraic, strict=True)]
         self.is_sparse = not isinstance(masses[0], np.ndarray)
         self.mass: Any = scipy.sparse.block_diag(masses, format="csr") if self.is_sparse else np.concatenate(masses)
         nodal = terms.initial(self.rule.nodes)
         self.initial = np.concatenate([space.project(v) for space, v in zip(spaces, nodal, strict=True)])
         self._coordinates = dict(zip("xyz", self.rule.nodes.T, strict=False))
+        self._constant: dict[tuple[int, int], Any] = {}
+        if terms.steady_places:
+            self._add(self._constant, terms.steady_places, terms.steady({**self._coordinates, "t": 0.0}))
 
     def load(self, times: Array) -> Array:
         """Raise TypeError, because the system is not linear."""
@@ -107,7 +99,10 @@ class FluxSystem:
                 _accumulate(blocks, (term.row, b), values[term.row].T @ _scale(rule.weights * slope, values[b]))
         count = len(self.spaces)
         if self.is_sparse:
-            empty = [[scipy.sparse.csr_array((s.size, other.size)) for other in self.spaces] for s in self.spaces]
+            empty = [
+                [scipy.sparse.csr_array((s.basis[0].shape[1], other.basis[0].shape[1])) for other in self.spaces]
+                for s in self.spaces
+            ]
             return scipy.sparse.block_array(
                 [[blocks.get((a, b), empty[a][b]) for b in range(count)] for a in range(count)], format="csr"
             )
@@ -120,13 +115,6 @@ class FluxSystem:
         """Return the fields at points, (S, R), (S,) and (P, d) -> (S, n, P)."""
         values = [space.evaluate(nodes, states[:, part]) for space, part in zip(self.spaces, self.parts, strict=True)]
         return np.stack(values, axis=1) + np.stack([self.terms.lifting(nodes, t) for t in times.tolist()])
-
-    @cached_property
-    def _constant(self) -> dict[tuple[int, int], Any]:
-        blocks: dict[tuple[int, int], Any] = {}
-        if self.terms.steady_places:
-            self._add(blocks, self.terms.steady_places, self.terms.steady({**self._coordinates, "t": 0.0}))
-        return blocks
 
     # one product of r by Q by r for each pair of fields and each derivative of the test function
     def _add(
@@ -149,7 +137,8 @@ class FluxSystem:
 
     def _faces(self, t: float, z: Array) -> Iterator[tuple[FaceTerm, Quadrature, list[Any], Any, list[Any]]]:
         for term in self.terms.faces:
-            rule, values = self.spaces[0].faces[term.face][0], [space.faces[term.face][1] for space in self.spaces]
+            faces = [space.faces[term.face] for space in self.spaces]
+            rule, values = faces[0].rule, [face.values for face in faces]
             known: dict[str, Any] = {**dict(zip("xyz", rule.nodes.T, strict=False)), "t": t}
             for names, value, part in zip(self.terms.slots, values, self.parts, strict=True):
                 known[names[0]] = value @ z[part]

@@ -5,25 +5,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar
 
 import numpy as np
 
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.galerkin.system import GalerkinSystem
-from evogt_study.pde.integrators.runge_kutta import RungeKutta, Tableau, collocation, factorise, recurrence
+from evogt_study.pde.integrators.runge_kutta import RungeKutta, collocation, factorise, recurrence
 from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 
 
-@dataclass(frozen=True)
 class ImplicitMidpoint(RungeKutta):
     """Order two."""
 
-    name = "implicit_midpoint"
-    ORDER = 2
-    tableau: ClassVar[Tableau] = collocation(np.array([0.5]))
+    name, ORDER = "implicit_midpoint", 2
+    tableau = collocation(np.array([0.5]))
 
     def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """Return all steps, in the eigenbasis of an autonomous K, else by one Cholesky factorisation for each step."""

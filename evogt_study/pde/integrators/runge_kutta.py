@@ -22,8 +22,15 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError
 from evogt_study.pde.galerkin.system import GalerkinSystem, MatrixInTime
 from evogt_study.pde.integrators.base import Integrator, Start
-from evogt_study.pde.numerics import Array, TimeGrid, Trajectory, solver_of
+from evogt_study.pde.numerics import Array, TimeGrid, Trajectory, make_sparse_solver
 from evogt_study.schema.parameters import parameter_field
+
+MAX_ITERATIONS = 40
+CONTRACTION = 0.3
+"""Rate of Newton's iteration above which the matrix is factorised again."""
+STAGNATION = 1e-11
+"""Relative change below which an iteration that does not contract has ended by rounding."""
+Solver = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +141,19 @@ def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Traject
 # depends on which others are observed.
 def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid: TimeGrid) -> Array:
     """Return the observed states (S, r) of alpha <- factor alpha + forcing[n] in modes, the columns of `basis`."""
-    stride, powers, forced = in_strides(factor, forcing, math.isqrt(grid.steps))
+    stride = math.isqrt(grid.steps)
+    powers = np.empty((stride + 1, len(factor)))
+    powers[0], powers[1:] = 1.0, factor
+    powers = powers.cumprod(axis=0)
+    if stride == 1 or not np.isfinite(powers[-1]).all():  # high powers of a growing mode overflow
+        stride, power, forced = 1, factor, forcing
+    else:
+        weights, whole = np.ascontiguousarray(powers[-2::-1]), len(forcing) // stride * stride
+        power, parts = powers[-1], forcing[:whole].reshape(-1, stride, len(factor))
+        forced = np.einsum("jr,njr->nr", weights, parts)
     starts = [initial @ basis]
     for force in forced:
-        starts.append(powers * starts[-1] + force)
+        starts.append(power * starts[-1] + force)
     states, step, alpha = np.empty((len(grid.observed), len(factor))), 0, starts[0]
     for place, wanted in enumerate(grid.observed):
         block = min(wanted // stride, len(starts) - 1)
@@ -148,26 +164,6 @@ def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid
         step, states[place] = wanted, alpha
     # one product for each state: in a product of several the rounding of one depends on how many they are
     return np.asarray((basis @ states[:, :, None])[:, :, 0])
-
-
-def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, Array]:
-    """Combine `stride` steps of the recurrence: return stride, factor^stride, and the forcing of strides."""
-    powers = np.empty((stride + 1, len(factor)))
-    powers[0], powers[1:] = 1.0, factor
-    powers = powers.cumprod(axis=0)
-    # high powers of a growing mode overflow
-    if stride == 1 or not np.isfinite(powers[-1]).all():
-        return 1, factor, forcing
-    weights, whole = np.ascontiguousarray(powers[-2::-1]), len(forcing) // stride * stride
-    return stride, powers[-1], np.einsum("jr,njr->nr", weights, forcing[:whole].reshape(-1, stride, len(factor)))
-
-
-MAX_ITERATIONS = 40
-CONTRACTION = 0.3
-"""Rate of Newton's iteration above which the matrix is factorised again."""
-STAGNATION = 1e-11
-"""Relative change below which an iteration that does not contract has ended by rounding."""
-Solver = Callable[[Array], Array]
 
 
 class ImplicitSystem(Protocol):
@@ -303,7 +299,7 @@ def factorise(matrix: Any, t: float, *, definite: bool = False) -> Solver:
     Raises IndefiniteStiffnessError if it is singular, or not positive definite where it should be.
     """
     if not isinstance(matrix, np.ndarray):
-        return solver_of(matrix, symmetric=definite)
+        return make_sparse_solver(matrix, symmetric=definite)
     if definite:
         try:
             factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)

@@ -20,15 +20,6 @@ Side = Callable[[Array, Array, Array], float]
 """Function (alpha, r, dt b) -> shift of a step.  It turns alpha in place into its right-hand side."""
 
 
-@dataclass(frozen=True, eq=False)
-class ImplicitPart:
-    """The linear parts of a step: (shift I + dt K(t))^{-1} rhs, perhaps in place, and alpha . K(t) alpha."""
-
-    solve: Callable[[float, Array, float], Array]  # shift, rhs, t
-    form: Callable[[Array, float], float]  # alpha, t
-
-
-@dataclass(frozen=True)
 class SemiImplicit(Integrator):
     """Scheme (shift I + dt K) alpha^{n+1} = side(alpha^n, r(alpha^n), dt b^{n+1}), with the energy after every step."""
 
@@ -40,27 +31,28 @@ class SemiImplicit(Integrator):
     def side(self, dt: float) -> Side:
         """Return the function that computes the right-hand sides of one march."""
 
-    @property
-    def damping(self) -> float:
-        """S of the term -S (u_b^{n+1} - u_b^n), which a damped lifting adds to b."""
-        return 0.0
-
     # in the eigenbasis of K a step is one division a mode; b and Phi~ are rotated into it
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """Advance alpha(0) to final_time.  Return the observed states and the energy after every step."""
         if not system.autonomous or not system.symmetric:
-            return self._march(system, grid, _factorise(system, grid.dt))
+            factors: dict[float, Callable[[Array], Array]] = {}
+
+            def solve(shift: float, rhs: Array, t: float) -> Array:
+                solver = factors.get(shift)
+                if solver is None:
+                    matrix = shift * np.eye(len(rhs)) + grid.dt * system.stiffness(t)
+                    solver = factorise(matrix, t, definite=system.symmetric)
+                    if system.autonomous:
+                        factors[shift] = solver
+                return solver(rhs)
+
+            return self._march(system, grid, solve, lambda alpha, t: float(alpha @ system.stiffness(t) @ alpha))
         eigenvalues, basis = system.modes
         diagonals, squares = {s: s + grid.dt * eigenvalues for s in self.shifts(grid.dt)}, np.empty_like(eigenvalues)
         least = min(diagonal.min() for diagonal in diagonals.values())
         if not least > 0.0:
-            raise IndefiniteStiffnessError(
-                f"(1 + S dt) I + dt K is not positive definite: least eigenvalue {least:.3g}"
-            )
-        step = ImplicitPart(
-            lambda shift, rhs, t: np.divide(rhs, diagonals[shift], out=rhs),
-            lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares)),
-        )
+            matrix = "(1 + S dt) I + dt K"
+            raise IndefiniteStiffnessError(f"{matrix} is not positive definite: least eigenvalue {least:.3g}")
         # the system in the coordinates basis^T alpha; K itself stays, since a step has its parts
         lifting, reaction = system.lifting, system.reaction
         if lifting is not None:
@@ -72,59 +64,48 @@ class SemiImplicit(Integrator):
             system, load=lambda times: system.load(times) @ basis, initial=system.initial @ basis, lifting=lifting,
             reaction=reaction,
         )  # fmt: skip
-        trajectory = self._march(rotated, grid, step)
+        trajectory = self._march(
+            rotated, grid, lambda shift, rhs, t: np.divide(rhs, diagonals[shift], out=rhs),
+            lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares)),
+        )  # fmt: skip
         return replace(trajectory, coefficients=trajectory.coefficients @ basis.T)
 
-    def _march(self, system: GalerkinSystem, grid: TimeGrid, step: ImplicitPart) -> Trajectory:
-        energies = list[float]()
-        states = grid.observe(self._steps(system, grid, step, energies))
-        return Trajectory(grid.observed_times, states, np.array(energies))
-
-    # in blocks, so that loads and nodal liftings of few times are in memory at once
-    def _steps(
-        self, system: GalerkinSystem, grid: TimeGrid, step: ImplicitPart, energies: list[float]
-    ) -> Iterator[Array]:
-        """Return the states of all steps; each call overwrites the last one."""
-        times, lifting, side = grid.step_times, system.lifting, self.side(grid.dt)
-        alpha, zeros = system.initial.copy(), np.zeros_like(system.initial)
+    def _march(
+        self, system: GalerkinSystem, grid: TimeGrid, solve: Callable[[float, Array, float], Array],
+        form: Callable[[Array, float], float],
+    ) -> Trajectory:  # fmt: skip
+        """Return the march by (shift, rhs, t) -> (shift I + dt K)^{-1} rhs, perhaps in place, and alpha . K alpha."""
+        times, lifting, side, energies = grid.step_times, system.lifting, self.side(grid.dt), list[float]()
+        zeros, damping = np.zeros_like(system.initial), getattr(self, "stabilization", 0.0)
         reacted = (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepare()
-        nodal = flux = own = None
-        for first in range(0, grid.steps + 1, TIMES_AT_ONCE):
-            now, following = (times[at : at + TIMES_AT_ONCE] for at in (first, first + 1))
-            loads = system.load(following) if len(following) else np.zeros((0, len(zeros)))
-            if lifting is not None and self.damping and len(following):
-                loads = loads - self.damping * (lifting.mass(following) - lifting.mass(now[: len(following)]))
-            loads = grid.dt * loads
-            if lifting is not None:
-                nodal, flux, own = lifting.nodal(now), lifting.flux(now), lifting.energy(now)
-            for n, t in enumerate(now):
-                yield alpha
-                slope, bulk = reacted(alpha, None if nodal is None else nodal[n], float(t))
-                lifted = 0.0 if flux is None or own is None else float(2.0 * (alpha @ flux[n]) + own[n])
-                energies.append(0.5 * (step.form(alpha, t) + lifted) + bulk)
-                if n < len(following):  # the last time has an energy, and no step
-                    alpha = step.solve(side(alpha, slope, loads[n]), alpha, float(following[n]))
+
+        # in blocks, so that loads and nodal liftings of few times are in memory at once
+        def advance() -> Iterator[Array]:
+            alpha, nodal, flux, own = system.initial.copy(), None, None, None
+            for first in range(0, grid.steps + 1, TIMES_AT_ONCE):
+                now, following = (times[at : at + TIMES_AT_ONCE] for at in (first, first + 1))
+                loads = system.load(following) if len(following) else np.zeros((0, len(zeros)))
+                if lifting is not None and damping and len(following):
+                    loads = loads - damping * (lifting.mass(following) - lifting.mass(now[: len(following)]))
+                loads = grid.dt * loads
+                if lifting is not None:
+                    nodal, flux, own = lifting.nodal(now), lifting.flux(now), lifting.energy(now)
+                for n, t in enumerate(now):
+                    yield alpha  # each call overwrites the last state
+                    slope, bulk = reacted(alpha, None if nodal is None else nodal[n], float(t))
+                    lifted = 0.0 if flux is None or own is None else float(2.0 * (alpha @ flux[n]) + own[n])
+                    energies.append(0.5 * (form(alpha, t) + lifted) + bulk)
+                    if n < len(following):  # the last time has an energy, and no step
+                        alpha = solve(side(alpha, slope, loads[n]), alpha, float(following[n]))
+
+        states = grid.observe(advance())
+        return Trajectory(grid.observed_times, states, np.array(energies))
 
     def times(self, grid: TimeGrid) -> Array:
         return grid.step_times
 
     def check(self, problem: Problem) -> None:
         """Nothing is refused."""
-
-
-def _factorise(system: GalerkinSystem, dt: float) -> ImplicitPart:
-    factors: dict[float, Callable[[Array], Array]] = {}
-
-    def solve(shift: float, rhs: Array, t: float) -> Array:
-        solver = factors.get(shift)
-        if solver is None:
-            matrix = shift * np.eye(len(rhs)) + dt * system.stiffness(t)
-            solver = factorise(matrix, t, definite=system.symmetric)
-            if system.autonomous:
-                factors[shift] = solver
-        return solver(rhs)
-
-    return ImplicitPart(solve, lambda alpha, t: float(alpha @ system.stiffness(t) @ alpha))
 
 
 @dataclass(frozen=True)
@@ -149,10 +130,6 @@ class StabilizedSemiImplicit(SemiImplicit):
         "a number >= 0", real(0.0, low_included=True), "S", f"damping of {name}, eq:ac_scheme"
     )
 
-    @property
-    def damping(self) -> float:
-        return self.stabilization
-
     def shifts(self, dt: float) -> tuple[float, ...]:
         return (1.0 + self.stabilization * dt,)
 
@@ -171,7 +148,6 @@ class StabilizedSemiImplicit(SemiImplicit):
 
 
 # 2 r^n - r^{n-1} extrapolates the reaction to t_{n+1} to second order, so that no nonlinear system is solved
-@dataclass(frozen=True)
 class ImexBDF2(SemiImplicit):
     """Order two; explicit in a nonlinear reaction or a potential, whose energy it records.
 
@@ -182,8 +158,7 @@ class ImexBDF2(SemiImplicit):
     The first step is (I + dt K) alpha^1 = alpha^0 + dt (b - r(alpha^0)).
     """
 
-    name = "imex_bdf_2"
-    ORDER = 2
+    name, ORDER = "imex_bdf_2", 2
 
     def shifts(self, dt: float) -> tuple[float, ...]:
         """Return 1 for the first step, by the implicit Euler rule, and 3/2 for the others."""

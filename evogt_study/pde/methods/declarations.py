@@ -206,6 +206,14 @@ VARIABLES = {each.name: each for each in AXES} | {
 KEYWORDS = ("random features", "parabolic partial differential equations")
 """Keywords of the results."""
 REACH = VARIABLES["domain_reach"]
+_MAX_POINTS = 100_000
+"""Points per direction of a quadrature rule.  Domains bound the number of all nodes."""
+_RULE = (
+    f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
+    'or off boxes { rule = "triangles", refinements = n, degree = m }, '
+    'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
+    f"n at most {_MAX_POINTS:,}"
+)
 
 
 @lru_cache(maxsize=64)  # which the runs of all seeds have in common
@@ -221,33 +229,16 @@ def warn_of_reach(dictionary: Dictionary, dimension: int) -> None:
         warn(f"{name} is {reach:.3g}, above {REACH.limit:g}: {REACH.warning}", AccuracyWarning)
 
 
-_MAX_POINTS = 100_000
-"""Points per direction of a quadrature rule.  Domains bound the number of all nodes."""
-_RULE = (
-    f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
-    'or off boxes { rule = "triangles", refinements = n, degree = m }, '
-    'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
-    f"n at most {_MAX_POINTS:,}"
-)
-
-
-def quadrature_rule(raw: Any) -> Value:
+def read_quadrature_rule(raw: Any) -> Value:
     """Read a number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``, per direction."""
     if isinstance(raw, (QuadratureRule, TriangleRule)):
         return raw
-    if isinstance(raw, dict) and raw.get("rule") == TRIANGLES:
-        if set(raw) != {"rule", "refinements", "degree"}:
-            raise ValueError
-        return TriangleRule(raw["refinements"], raw["degree"])
-    if isinstance(raw, dict):
-        if set(raw) != {"rule", "points"} or raw["rule"] not in RULES:
-            raise ValueError
-        rule, points = raw["rule"], raw["points"]
-    else:
-        rule, points = "gauss_legendre", raw
-    count = integer(1, _MAX_POINTS)(points)
-    if not isinstance(count, int):
+    given = dict(raw) if isinstance(raw, dict) else {"rule": "gauss_legendre", "points": raw}
+    if (rule := given.pop("rule", None)) == TRIANGLES:
+        return TriangleRule(**given)
+    if set(given) != {"points"} or rule not in RULES:
         raise ValueError
+    count: Any = integer(1, _MAX_POINTS)(given["points"])
     return QuadratureRule(rule, count)
 
 
@@ -283,8 +274,8 @@ class EvolutionParameters:
         f"one of {', '.join(DECOMPOSITIONS)}", choice(tuple(DECOMPOSITIONS)), "directions of the retained space",
         "SVD of the weighted features, or eigenvalues of the mass matrix, eq:eig_phi; svd if left out", optional=True,
     )  # fmt: skip
-    quadrature: Rule = parameter_field(_RULE, quadrature_rule, "assembly rule", "points per direction")
-    validation: Rule = parameter_field(_RULE, quadrature_rule, "validation rule", "points per direction")
+    quadrature: Rule = parameter_field(_RULE, read_quadrature_rule, "assembly rule", "points per direction")
+    validation: Rule = parameter_field(_RULE, read_quadrature_rule, "validation rule", "points per direction")
     dt: float = parameter_field("a positive number", real(0.0), "Δt", "time step, eq:im_retained")
     final_time: float = parameter_field("a positive number", real(0.0), "T", "final time")
     time_integrator: str = parameter_field(
@@ -304,7 +295,7 @@ class EvolutionParameters:
         "if left out dt/8, and dt/2 for finite_elements", optional=True,
     )  # fmt: skip
     assessment: Rule | None = parameter_field(
-        _RULE, quadrature_rule, "cross-grid assessment rule", "points per direction, app:cross_grid", optional=True
+        _RULE, read_quadrature_rule, "cross-grid assessment rule", "points per direction, app:cross_grid", optional=True
     )
     coefficient_reference: str | None = parameter_field(
         f"one of {', '.join(COEFFICIENT_REFERENCES)}", choice(COEFFICIENT_REFERENCES),
@@ -326,7 +317,7 @@ class EvolutionParameters:
 
 
 # Behind the name, which decides about them, as a reader of a result's coordinates expects.
-def with_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, str, int]] = ()) -> dict[str, Parameter]:
+def add_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, str, int]] = ()) -> dict[str, Parameter]:
     """Return the parameters of a method with the parameters of its dictionaries and integrators behind their names.
 
     The dictionaries and integrators are all of this distribution, and of other packages those in `named`
@@ -336,36 +327,30 @@ def with_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, s
     """
     found: dict[str, Parameter] = {}
     owners: dict[str, type[Parametrised]] = {}
-    chosen = tuple(named)
+    chosen, free = tuple(named), {"default": None, "optional": True}
     for name, parameter in parameters.items():
         found[name] = parameter
         if parameter.kinds is not None:
             for each in dict.fromkeys([*parameter.kinds.own, *(each for of, each, _ in chosen if of == name)]):
                 kind = parameter.kinds[each]
                 for own, declaration in kind.parameters().items():
-                    found[own] = _join_declarations(declaration, found.get(own), kind, owners.setdefault(own, kind))
+                    known, owner = found.get(own, declaration), owners.setdefault(own, kind)
+                    if replace(declaration, **free) != replace(known, **free):
+                        first, second = owner.__name__, kind.__name__
+                        raise StudyError(
+                            f"`{own}` must have one declaration, got {known.wanted} in {first} and "
+                            f"{declaration.wanted} in {second}. Write `{own}: ... = same_as({first}, "
+                            f'"{own}")`, or rename one of them.'
+                        )
+                    default = known.default if known.default == declaration.default else None
+                    found[own] = replace(known, default=default, optional=True)
     for own in owners.keys() & parameters.keys():
-        raise StudyError(
-            f"`{own}` of {owners[own].__name__} must have another name, since the method has this parameter"
-        )
+        where = f"`{own}` of {owners[own].__name__}"
+        raise StudyError(f"{where} must have another name, since the method has this parameter")
     return found
 
 
-def _join_declarations(
-    declaration: Parameter, known: Parameter | None, kind: type[Parametrised], owner: type[Parametrised]
-) -> Parameter:
-    """Return the declaration for all classes that have the parameter, with their common default."""
-    known = known or declaration
-    if replace(declaration, default=None, optional=True) != replace(known, default=None, optional=True):
-        first, second = owner.__name__, kind.__name__
-        raise StudyError(
-            f"`{known.name}` must have one declaration, got {known.wanted} in {first} and {declaration.wanted} in "
-            f'{second}. Write `{known.name}: ... = same_as({first}, "{known.name}")`, or rename one of them.'
-        )
-    return replace(known, default=known.default if known.default == declaration.default else None, optional=True)
-
-
-PARAMETERS = with_kinds(declared_parameters(EvolutionParameters))
+PARAMETERS = add_kinds(declared_parameters(EvolutionParameters))
 """Parameters of `evolution` by name."""
 
 
@@ -373,6 +358,11 @@ def list_kinds(parameters: Mapping[str, Parameter], values: Values) -> list[type
     """Return the dictionary and the integrator that a case names."""
     names = [name for name, parameter in parameters.items() if parameter.kinds is not None and name in values]
     return [parameters[name].kinds[str(values[name])] for name in names]  # type: ignore[index]  # they have kinds
+
+
+@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same
+def _make_kind(kind: Any, positional: tuple[str, ...], *own: tuple[str, Value]) -> Any:
+    return kind(*positional, **dict(own))
 
 
 def make_dictionary(values: Values) -> Dictionary:
@@ -393,8 +383,3 @@ def make_integrator(values: Values) -> Integrator:
             raise ParameterError(missing, f"given for {values['time_integrator']}", None)
     integrator: Integrator = _make_kind(kind, (), *given)
     return integrator
-
-
-@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same
-def _make_kind(kind: Any, positional: tuple[str, ...], *own: tuple[str, Value]) -> Any:
-    return kind(*positional, **dict(own))

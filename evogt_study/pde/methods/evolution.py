@@ -13,9 +13,8 @@ import numpy as np
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.pde.baselines import references
-from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
-from evogt_study.pde.baselines.references import StoredSolution
-from evogt_study.pde.certificates.bound import knot_steps
+from evogt_study.pde.baselines.finite_difference import estimate_difference_flops, estimate_difference_memory
+from evogt_study.pde.certificates.bound import list_knot_steps
 from evogt_study.pde.certificates.certify import check_certificates, select_certificates
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.galerkin.problem import Problem, Separable
@@ -41,7 +40,7 @@ from evogt_study.pde.methods.problem_method import (
     report_user_errors,
 )
 from evogt_study.pde.numerics import TimeGrid
-from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve_arrays, stage_keys
+from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, list_stage_keys, solve_arrays
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_text
 
@@ -119,7 +118,7 @@ class Evolution(ProblemCase):
 
     @property
     def times_text(self) -> str:
-        return _saved_times_text(self.grid) if recording.select_arrays(self.method.output) else "null"
+        return _write_saved_times(self.grid) if recording.select_arrays(self.method.output) else "null"
 
     def list_unused(self) -> tuple[str, ...]:
         reference = self.values.get("reference")
@@ -157,7 +156,7 @@ class Evolution(ProblemCase):
         reference = content_hash(self.reference_content)
         if self.given.reference == references.REFINED:  # one reference for all seeds
             reference += repr(replace(self.discretisation, seed=0))
-        return stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
+        return list_stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
 
     def run(self, share: Share) -> Record:
         problem, identity = self.method.shared_problem(self.values, share), self.method.problem_identity(self.values)
@@ -169,7 +168,7 @@ class Evolution(ProblemCase):
         share = clock if recording.STAGE_SECONDS in output.record else share
         norms, wanted = [name for name in NORMS if name in output.record], select_certificates(output.record)
         # states between those that are saved, which the certificates interpolate
-        passed = knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
+        passed = list_knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
         solution = solve_arrays(problem, self.discretisation, share, reference, norms, passed)
         made = check_finite(
             recording.make_record(solution, output, recording.compute_certificates(solution, wanted, share, identity))
@@ -181,21 +180,16 @@ class Evolution(ProblemCase):
 
     def reference(self, problem: Problem) -> Reference | None:
         """Return the reference for errors in place of the exact solution.  Raises ParameterError and ProblemError."""
-        given = self.given
-        if isinstance(given.reference, StoredSolution):
-            given.reference.check(problem, self.discretisation.grid.observed_times)
-            return given.reference.as_reference()
-        code = self.method.references.get(str(given.reference))
-        if code is not None:
-            return references.make_function_reference(code.load(), canonical_json(code.identity))
+        given, named = self.given, self.given.reference
+        named = self.method.references.get(str(named), named)
         return references.make_reference(
-            given.reference, problem, self.discretisation, given.reference_points, given.reference_dt
+            named, problem, self.discretisation, given.reference_points, given.reference_dt
         )
 
     def check(self) -> None:
         run, method = self.discretisation, self.method
-        if method.source.dimension is not None:
-            run.dictionary.check_dimension(method.source.feature_dimension)
+        if method.source.statement is not None and method.source.dimension is not None:
+            run.dictionary.check_dimension(method.source.statement.domain.feature_dimension)
             warn_of_reach(run.dictionary, method.source.dimension)
         if not recording.select_arrays(
             method.output
@@ -271,7 +265,7 @@ class Evolution(ProblemCase):
         flops = float(features + space + stiffness + step * steps + rates + reaction + observed)
         if given.reference == references.DIFFERENCES and given.reference_points is not None:
             own = run.grid.refined(given.reference_dt or given.dt / references.OWN_STEPS[references.DIFFERENCES])
-            flops += finite_difference_flops(problem, given.reference_points, own.steps)
+            flops += estimate_difference_flops(problem, given.reference_points, own.steps)
         return estimate_seconds(flops)
 
     # Phi with its SVD's copies, the retained basis with its gradients, and the validation features: whatever is alive
@@ -289,7 +283,7 @@ class Evolution(ProblemCase):
         most = max(trial + 3 * nodes * N, trial + retained, retained + checked + assessed)
         reference = 0.0
         if self.given.reference == references.DIFFERENCES and self.given.reference_points is not None:
-            reference = finite_difference_memory(dimension, self.given.reference_points, observed)
+            reference = estimate_difference_memory(dimension, self.given.reference_points, observed)
         return float(8.0 * (layers + FRAGMENTED * most)) + reference
 
 
@@ -298,6 +292,4 @@ def _has_final_error(method: ProblemMethod, reference: Value | None) -> bool:
     return reference not in (None, references.EXACT) or method.source.has_exact is not False
 
 
-@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same
-def _saved_times_text(grid: TimeGrid) -> str:
-    return json_text(grid.saved)
+_write_saved_times = lru_cache(maxsize=MAX_CACHED_TEXTS)(lambda grid: json_text(grid.saved))  # as neighbouring cases

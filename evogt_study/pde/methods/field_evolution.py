@@ -17,6 +17,7 @@ from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.pde.baselines import references
 from evogt_study.pde.domains import Box
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import DenseBasis, evaluate_on_face
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.integrators.flux_system import (
     FieldSolution,
@@ -34,8 +35,8 @@ from evogt_study.pde.methods.problem_method import (
     make_quadrature,
     make_time_grid,
 )
-from evogt_study.pde.methods.recording import scalar_data
-from evogt_study.pde.numerics import Rule, TimeGrid
+from evogt_study.pde.methods.recording import make_scalars
+from evogt_study.pde.numerics import Labelled, Rule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, Reference, Share, compute_stage, estimate_error
 from evogt_study.pde.problems.fields import FieldData, FieldProblem
 from evogt_study.schema.parameters import choice, integer, parameter_field, same_as
@@ -72,12 +73,17 @@ def solve_fields(
         key = (run.dictionary, run.seed, run.quadrature, run.tau, box)
         spaces.append(share("retained space", key, partial(make_space, box)))
     rules = {name: rule for space in spaces for name, rule in space.quadrature.faces.items()}
-    system = FluxSystem(data.terms, [FieldSpace.of(space, rules) for space in spaces])
+    fields = []
+    for space in spaces:
+        interior = DenseBasis(space.quadrature, space.values, space.gradients)
+        faces = {name: evaluate_on_face(space, rule) for name, rule in rules.items()}
+        fields.append(FieldSpace(interior, faces, np.ones(space.rank), space.project, space.evaluate))
+    system = FluxSystem(data.terms, fields)
     return march_fields(system, run.integrator, run.grid, tolerance, keep)
 
 
 @dataclass(frozen=True)
-class Newton:
+class Newton(Labelled):
     """Settings of Newton's method.  factors: "kept" while the iteration contracts, or "fresh" in each iteration.
 
     Raises ParameterError for an invalid value.
@@ -92,26 +98,8 @@ class Newton:
         if self.factors not in (_KEPT, FRESH):
             raise ParameterError("newton", f"factors {_KEPT} or {FRESH}", self.factors)
 
-    def content(self) -> dict[str, Any]:
-        """Return the settings that identify it."""
-        return {"tolerance": self.tolerance, "factors": self.factors}
-
-    @property
-    def label(self) -> str:
-        """Text of the settings in a result."""
-        return str(self)
-
     def __str__(self) -> str:
         return f"newton({self.tolerance:g}, {self.factors})"
-
-    @staticmethod
-    def read(raw: Any) -> Newton:
-        """Read a table of a study file.  Raises ValueError for another shape."""
-        if isinstance(raw, Newton):
-            return raw
-        if not isinstance(raw, dict) or not set(raw) <= {"tolerance", "factors"}:
-            raise ValueError
-        return Newton(**raw)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,21 +182,21 @@ class FieldCase(ProblemCase):
     def run(self, share: Share) -> Record:
         data: Any = self.method.shared_problem(self.values, share)
         solution, wanted, grid = self.solve(data, share), self.method.output.record, self.observed
-        variables, saved, names = scalar_data(self.diagnose(solution)), grid.saved_positions, data.problem.names
+        variables, saved, names = make_scalars(self.diagnose(solution)), grid.saved_positions, data.problem.names
         coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
         reference, rule, times = self.make_reference(data), data.domain.quadrature(self.given.validation), None
         if reference is not None:
             times = grid.observed_times
             reference = references.share_among_workers(reference, self.method.problem_identity(self.values))
             known = reference.values(rule.nodes, times)
-            variables |= scalar_data({"reference_error": estimate_error(reference, known[-1], rule, times[-1:])})
+            variables |= make_scalars({"reference_error": estimate_error(reference, known[-1], rule, times[-1:])})
         elif data.problem.has_exact:
             times = grid.observed_times
             known = np.stack([data.exact(rule.nodes, t) for t in times.tolist()])
         if times is not None:
             pairs = zip(np.moveaxis(solution.evaluate(rule.nodes), 1, 0), np.moveaxis(known, 1, 0), strict=True)
             errors = np.stack([relative_errors(*pair, rule.weights) for pair in pairs], axis=1)
-            variables |= scalar_data({"error": errors[-1].max()})
+            variables |= make_scalars({"error": errors[-1].max()})
             for name, each in zip(names, errors[-1], strict=True):
                 variables[f"error_{name}"] = _describe((), each, f"relative L2 error of {name} at the final time")
             if "error_history" in wanted:
@@ -282,7 +270,7 @@ class FieldEvolutionCase(FieldCase):
         rule, defects = solution.system.rule, []
         for space in solution.system.spaces:
             gram = space.basis[0].T @ (rule.weights[:, None] * space.basis[0])
-            defects.append(float(np.linalg.norm(gram - np.eye(space.size), 2)))
+            defects.append(float(np.linalg.norm(gram - np.eye(len(gram)), 2)))
         return {"rank": solution.system.size, "mass_defect": max(defects)}
 
     def make_reference(self, data: FieldData) -> Reference | None:

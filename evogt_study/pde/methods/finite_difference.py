@@ -36,10 +36,10 @@ class FiniteDifferences(BaselineCase):
     @property
     def memory(self) -> float:
         times = len(self.observed.observed_times)
-        return differences.finite_difference_memory(self.method.dimension(self.values), self.given.points, times)
+        return differences.estimate_difference_memory(self.method.dimension(self.values), self.given.points, times)
 
     def flops(self, problem: Problem) -> float:
-        return differences.finite_difference_flops(problem, self.given.points, self.observed.steps)
+        return differences.estimate_difference_flops(problem, self.given.points, self.observed.steps)
 
     def solve(self, problem: Problem) -> Record:
         grid = self.observed

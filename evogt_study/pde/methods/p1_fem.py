@@ -128,11 +128,6 @@ class P1Fields(FieldCase):
     PARAMETERS = P1FieldParameters
     SCALARS = ("degrees_of_freedom",)
 
-    @property
-    def degree(self) -> int:
-        """Polynomial degree for which element integrals are exact."""
-        return int(self.given.degree or elements.DEGREES[self.method.source.dimension or 1])
-
     def list_unused(self) -> tuple[str, ...]:
         return ("degree",) if self.given.degree == elements.DEGREES.get(self.method.source.dimension or 0) else ()
 
@@ -147,8 +142,9 @@ class P1Fields(FieldCase):
         return estimate_seconds(float(len(self.method.source.field_names) ** 2 * 4 * assembled * self.observed.steps))
 
     def solve(self, data: FieldData, share: Share) -> FieldSolution:
-        return elements.element_fields(
-            data, 1, self.given.unknowns + 1, self.degree, self.observed, elements.MIDPOINT, *self.newton
+        degree = int(self.given.degree or elements.DEGREES[data.dimension])
+        return elements.solve_fields_by_elements(
+            data, 1, self.given.unknowns + 1, degree, self.observed, elements.MIDPOINT, *self.newton
         )
 
     def diagnose(self, solution: FieldSolution) -> dict[str, float]:

@@ -22,10 +22,8 @@ class FormulaProblems(ProblemKind):
     def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> FormulaProblem:
         if isinstance(stated, str):
             if stated not in problems.BUILT_IN:
-                raise StudyError(
-                    f"`problem` must be one of {', '.join(problems.BUILT_IN)}, file.py:factory or a [problem] table, "
-                    f"got {stated!r} ({where})"
-                )
+                wanted = f"one of {', '.join(problems.BUILT_IN)}, file.py:factory or a [problem] table"
+                raise StudyError(f"`problem` must be {wanted}, got {stated!r} ({where})")
             return problems.BUILT_IN[stated]
         from evogt_study.pde.problems.terms import ProblemTable  # 0.5 s, with SymPy
         from evogt_study.study.model import validate_table

@@ -24,8 +24,8 @@ from evogt_study.methods.protocol import Alternatives, BoundCase, Method, Method
 from evogt_study.pde import problems
 from evogt_study.pde.baselines.references import SIZED
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.dictionaries.tanh_dictionaries import default_radius
-from evogt_study.pde.domains import UnitCube, domain_content
+from evogt_study.pde.dictionaries.tanh_dictionaries import choose_radius
+from evogt_study.pde.domains import UnitCube, describe_domain
 from evogt_study.pde.galerkin.problem import Problem, check_data
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.declarations import (
@@ -33,10 +33,10 @@ from evogt_study.pde.methods.declarations import (
     MAX_CACHED_TEXTS,
     VARIABLES,
     EvolutionParameters,
+    add_kinds,
     list_kinds,
-    with_kinds,
 )
-from evogt_study.pde.methods.recording import sample_fields, scalar_data
+from evogt_study.pde.methods.recording import make_scalars, measure_errors, sample_fields
 from evogt_study.pde.numerics import Array, Quadrature, QuadratureRule, Rule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
@@ -61,6 +61,8 @@ MAY_BE_INFINITE = ("error_bound", "error_bound_absolute", "error_indicator", "er
 """Variables that may be infinite: upper bounds."""
 PLAIN = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
 """Parameters of the methods that only set numbers, besides parameters of integrators."""
+_NODE_FLOPS = 200
+"""Operations for each validation node.  Timed cases scale all predictions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +79,6 @@ class ProblemSource:
     statement: FormulaProblem | FieldProblem | None = None
 
     @property
-    def feature_dimension(self) -> int:
-        """Number of coordinates that features see, for a problem in formulas."""
-        return 0 if self.statement is None else self.statement.domain.feature_dimension
-
-    @property
     def field_names(self) -> tuple[str, ...]:
         """Names of the fields of a problem with several fields or nonlinear fluxes."""
         return self.statement.names if isinstance(self.statement, FieldProblem) else ()
@@ -91,10 +88,22 @@ class ProblemSource:
         """Return the source for a formula problem, or for the object of a user's file."""
         loaded: Any = given.load() if isinstance(given, UserCode) else given
         if isinstance(loaded, (FormulaProblem, FieldProblem)):
-            content = _identify_statement(loaded)
-            if isinstance(given, UserCode) and isinstance(loaded, FieldProblem) and loaded.terms is not None:
-                content["code"] = dict(given.identity)
-            parameters, make = {name: formula_parameter(name) for name in sorted(loaded.parameters)}, loaded
+            # not their name, since the same formulas are the same problem
+            if isinstance(loaded, FieldProblem):
+                content = loaded.content
+                if isinstance(given, UserCode) and loaded.terms is not None:
+                    content["code"] = dict(given.identity)
+            else:
+                names = ("lifting", "potential", "advection", "reaction", "boundary")
+                content = {
+                    key: getattr(loaded, key) for key in ("dimension", "exact", "initial", "source", "diffusion")
+                }
+                content |= {key: value for key in names if (value := getattr(loaded, key))}
+                if isinstance(loaded.diffusion, GridTable):
+                    content["diffusion"] = {"table": loaded.diffusion.digest}
+                if type(loaded.domain) is not UnitCube:
+                    content["domain"] = describe_domain(loaded.domain)
+            parameters, make = {name: declare_formula_parameter(name) for name in sorted(loaded.parameters)}, loaded
             return ProblemSource(
                 loaded.name or "problem", parameters, content, make, loaded.has_exact,
                 getattr(loaded, "potential", None) is not None, loaded.dimension, loaded,
@@ -106,23 +115,9 @@ class ProblemSource:
         return ProblemSource(name, read_signature(loaded, name), dict(given.identity), factory, None, None, None)
 
 
-def formula_parameter(name: str) -> Parameter:
+def declare_formula_parameter(name: str) -> Parameter:
     """Return the declaration of a parameter of the formulas."""
     return Parameter(name, "a finite number", real(), GREEK.get(name, name), OF_FORMULAS)
-
-
-def _identify_statement(statement: FormulaProblem | FieldProblem) -> dict[str, Any]:
-    """Return the content that identifies formulas: not their name, since the same formulas are the same problem."""
-    if isinstance(statement, FieldProblem):
-        return statement.content
-    content = {key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")}
-    if isinstance(statement.diffusion, GridTable):
-        content["diffusion"] = {"table": statement.diffusion.digest}
-    optional = {key: getattr(statement, key) for key in ("lifting", "potential", "advection", "reaction", "boundary")}
-    content |= {key: value for key, value in optional.items() if value}
-    if type(statement.domain) is not UnitCube:
-        content["domain"] = domain_content(statement.domain)
-    return content
 
 
 # SystemExit too: a factory that calls sys.exit must not end the command
@@ -213,11 +208,8 @@ class ProblemMethod(Method):
         Raises StudyError if the problem or an output does not exist.
         """
         if spec.problem is None or isinstance(spec.problem, Alternatives):
-            names = ", ".join(problems.BUILT_IN)
-            raise StudyError(
-                f"`problem` must be given for the method {spec.method}. Use one of {names}, file.py:factory or a "
-                "[problem] table"
-            )
+            known = f"one of {', '.join(problems.BUILT_IN)}, file.py:factory or a [problem] table"
+            raise StudyError(f"`problem` must be given for the method {spec.method}. Use {known}")
         source, output = ProblemSource.of(spec.problem), spec.output or Output()
         if isinstance(source.statement, FieldProblem) and not solves_fields:
             raise StudyError(f"the method {spec.method} must have a problem with one field and linear fluxes")
@@ -225,21 +217,20 @@ class ProblemMethod(Method):
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
         of_kinds = {
-            name: tuple(with_kinds({name: parameter}, spec.kinds))[1:]
+            name: tuple(add_kinds({name: parameter}, spec.kinds))[1:]
             for name, parameter in parameters.items()
             if parameter.kinds is not None
         }
-        parameters = with_kinds(parameters, spec.kinds)
+        parameters = add_kinds(parameters, spec.kinds)
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
         if source.dimension is not None and "radius" in parameters:  # the default follows the dimension
-            radius = default_radius(source.dimension + directions)
+            radius = choose_radius(source.dimension + directions)
             parameters = {**parameters, "radius": replace(parameters["radius"], default=radius)}
         references = {code.reference: code for code in spec.references}
         return cls(source, output, {**parameters, **own}, of_kinds=of_kinds, references=references, **more)
 
-    def bind(self, values: Values) -> BoundCase:
-        case: BoundCase = self.kind(self, values)
-        return case
+    def bind(self, values: Values) -> Any:
+        return self.kind(self, values)
 
     def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         needed = [kind.list_required_parameters(values) for kind in list_kinds(self.parameters, values)]
@@ -248,13 +239,11 @@ class ProblemMethod(Method):
         return (*super().list_required_parameters(values), *(name for names in needed for name in names))
 
     @cached_property
-    def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]
-        stages: tuple[str, ...] = self.kind.list_stage_parameters(self)
-        return stages
+    def stage_parameters(self) -> Any:  # type: ignore[override]
+        return self.kind.list_stage_parameters(self)
 
-    def list_scalar_variables(self, values: Values) -> tuple[str, ...] | None:
-        scalars: tuple[str, ...] | None = None if self.kind is None else self.kind.list_scalars(self, values)
-        return scalars
+    def list_scalar_variables(self, values: Values) -> Any:
+        return None if self.kind is None else self.kind.list_scalars(self, values)
 
     @cached_property
     def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]
@@ -276,30 +265,32 @@ class ProblemMethod(Method):
         if key not in self.known_usages:
             kinds = list_kinds(self.parameters, values)
             own = {name: parameter for kind in kinds for name, parameter in kind.parameters().items()}
-            others = self.unused(values).union(unused) - {*self.source.parameters}
+            # parameters of dictionaries and integrators that the case does not name, and its own
+            every = {name for names in self.of_kinds.values() for name in names}
+            others = ({*unused} | (every - {*own})) - {*self.source.parameters}
             if any(issubclass(kind, Dictionary) and not kind.RANDOM for kind in kinds):
                 others |= {"seed"} - {*self.source.parameters}
             used = sorted({*values} - others, key=self.written_name)
             defaults = {**get_defaults(own), **self.defaults}
             texts = {name: json_text(value) for name, value in defaults.items()}
             fixed = {"method": json_text(case.NAME), "version": str(case.VERSION), "problem": self.content_text}
+
+            def make_entry(name: str, value: Value) -> str:
+                text, written = self.value_text(name, value), self.written_name(name)
+                if text == texts.get(name):  # a default is no part of the setup
+                    return ""
+                return f"{json_text(written)}:{text if written == name else f'[{text}]'}"
+
             self.known_usages[key] = Usage(
                 tuple(name for name in used if name in self.key_only_parameters),
                 defaults,
                 f'{{"fixed":{json_object({**fixed, **self.output.texts})}',
                 TextCache(
                     [name for name in used if name not in self.key_only_parameters],
-                    lambda name, value: self.make_entry(name, value, texts.get(name)),
+                    make_entry,
                 ),
             )
         return self.known_usages[key]
-
-    def make_entry(self, name: str, value: Value, default: str | None) -> str:
-        """Return the entry of a parameter in a setup; none for its `default` as canonical JSON."""
-        text, written = self.value_text(name, value), self.written_name(name)
-        if text == default:
-            return ""
-        return f"{json_text(written)}:{text if written == name else f'[{text}]'}"
 
     def value_text(self, name: str, value: Value) -> str:
         """Return the value of a parameter as canonical JSON."""
@@ -311,15 +302,10 @@ class ProblemMethod(Method):
         """Return the name of a parameter in setups.  N1 = 240 is hidden = [240]."""
         return "hidden" if name == "N1" and name not in self.source.parameters else name
 
-    def unused(self, values: Values) -> frozenset[str]:
-        """Return the parameters of dictionaries and integrators that the case does not name."""
-        every = frozenset[str]().union(*self.of_kinds.values())
-        return every.difference(*(kind.parameters() for kind in list_kinds(self.parameters, values)))
-
     def problem_text(self, values: Values) -> str:
         """Return the identity of the problem of a case as canonical JSON."""
         given = [(name, json_text(value)) for name, value in self.problem_values(values).items()]
-        return _problem_text(self.content_text, tuple(given))
+        return _write_problem_text(self.content_text, tuple(given))
 
     def problem_identity(self, values: Values) -> str:
         """Return the hash of `problem_text`."""
@@ -360,7 +346,7 @@ class ProblemMethod(Method):
         key = self.problem_text(values) if self.source.statement is None else ""
         if key not in self.known_examples:
             try:
-                with silence_accuracy_warnings():
+                with warnings.catch_warnings(action="ignore", category=AccuracyWarning):
                     self.known_examples[key] = self.problem(values)
             except InputError:
                 self.known_examples[key] = None
@@ -375,7 +361,9 @@ class ProblemMethod(Method):
 
     def shared_problem(self, values: Values, share: Share) -> Problem:
         """Return the problem, shared by the cases of a batch."""
-        with silence_accuracy_warnings():  # the check of the study has given them
+        with warnings.catch_warnings(
+            action="ignore", category=AccuracyWarning
+        ):  # the check of the study has given them
             return share("problem", self.problem_identity(values), lambda: self.problem(values))
 
 
@@ -471,14 +459,11 @@ class ProblemCase(BoundCase):
 
 
 @lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same
-def _problem_text(content: str, given: tuple[tuple[str, str], ...]) -> str:
+def _write_problem_text(content: str, given: tuple[tuple[str, str], ...]) -> str:
     return json_object({"content": content, "values": json_object(dict(given))})
 
 
-@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same
-def make_time_grid(final_time: float, dt: float, times: int | tuple[float, ...]) -> TimeGrid:
-    """Return `TimeGrid.of` these values."""
-    return TimeGrid.of(final_time, dt, times)
+make_time_grid = lru_cache(maxsize=MAX_CACHED_TEXTS)(TimeGrid.of)  # neighbouring cases have the same
 
 
 # dgemm does 5e10 to 9e10 on a core, and other parts less.  Timed cases scale the predictions in any case.
@@ -508,14 +493,6 @@ def check_finite(record: Record) -> Record:
     return record
 
 
-@contextmanager
-def silence_accuracy_warnings() -> Iterator[None]:
-    """Suppress `AccuracyWarning` about the data of a problem."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AccuracyWarning)
-        yield
-
-
 # The author of the study sees any error of a user function as one line, not as a traceback.
 @contextmanager
 def report_user_errors(named: str) -> Iterator[None]:
@@ -535,10 +512,6 @@ def make_quadrature(name: str, rule: Rule, problem: Problem) -> Quadrature:
         return problem.domain.quadrature(rule)
     except ParameterError as error:
         raise ParameterError(name, error.wanted, error.got) from None
-
-
-_NODE_FLOPS = 200
-"""Operations for each validation node.  Timed cases scale all predictions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -590,19 +563,12 @@ class BaselineCase(ProblemCase):
         rule, saved = problem.domain.quadrature(self.given.validation), grid.saved_positions
         values = evaluate(rule.nodes)
         initial = relative_errors(values[:1], problem.initial(rule.nodes)[None, :], rule.weights)
-        variables = scalar_data({"initial_error": initial[0]})
-        coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
-        if problem.exact is not None:
-            errors = relative_errors(values, problem.exact(rule.nodes, grid.observed_times), rule.weights)
-            variables |= scalar_data({"error": errors[-1]})
-            if "error_history" in wanted:
-                variables["error_history"] = Datum(VARIABLES["error_history"].dims, errors[saved])
-        if "validation_values" in wanted:
-            variables["validation_values"] = Datum(("node",), values[-1])
-            coordinates["weight"] = Datum(("node",), rule.weights)
+        variables, coordinates = measure_errors(problem, rule, values, grid.observed_times, wanted, saved)
+        variables |= make_scalars({"initial_error": initial[0]})
+        coordinates |= {"time": Datum(("time",), grid.saved_times)} if wanted else {}
         if "field" in wanted:
             data, axes = sample_fields(
                 lambda nodes: evaluate(nodes)[saved], problem, grid.saved_times, self.method.output.grid
             )
             variables, coordinates = variables | data, coordinates | axes
-        return Record(variables | scalar_data(scalars), coordinates)
+        return Record(variables | make_scalars(scalars), coordinates)

@@ -14,9 +14,9 @@ from evogt_study.methods.protocol import Output
 from evogt_study.pde.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFICATES, certify
 from evogt_study.pde.certificates.reference import SpectralReference, find_reference
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.validation import energy_history, norm_history
+from evogt_study.pde.galerkin.validation import energy_history, norm_history, relative_errors
 from evogt_study.pde.methods.declarations import VARIABLES, measure_reach
-from evogt_study.pde.numerics import Array
+from evogt_study.pde.numerics import Array, Quadrature
 from evogt_study.pde.pipeline import NORMS, Share, Solution
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import content_hash
@@ -62,13 +62,13 @@ class StageClock:
         """Return the record with the seconds of the stages, offline and online."""
         seconds = np.array([self.seconds[name] for name in (*OFFLINE, *ONLINE)])
         parts = {"offline_seconds": seconds[: len(OFFLINE)].sum(), "online_seconds": seconds[len(OFFLINE) :].sum()}
-        variables = scalar_data(parts)
+        variables = make_scalars(parts)
         variables[STAGE_SECONDS] = Datum(("stage",), seconds)
         names = Datum(("stage",), np.array((*OFFLINE, *ONLINE)))
         return Record({**record.variables, **variables}, {**record.coordinates, "stage": names})
 
 
-def scalar_data(scalars: Mapping[str, Any]) -> dict[str, Datum]:
+def make_scalars(scalars: Mapping[str, Any]) -> dict[str, Datum]:
     """Return single numbers as data of a record."""
     return {name: Datum((), np.asarray(value)) for name, value in scalars.items()}
 
@@ -115,7 +115,7 @@ def make_record(solution: Solution, output: Output, certified: Mapping[str, Datu
     }
     made = {name: make() for name, make in makers.items() if name in wanted}
     histories = {name: Datum(VARIABLES[name].dims, values) for name, values in made.items() if values is not None}
-    variables = {**scalar_data(known), **certified, **histories}
+    variables = {**make_scalars(known), **certified, **histories}
     coordinates = {"time": Datum(("time",), times)} if wanted else {}
     if "field" in wanted:
         data, axes = sample_fields(lambda nodes: solution.evaluate(nodes)[saved], problem, times, output.grid)
@@ -135,6 +135,23 @@ def measure_energies(energies: Array) -> dict[str, float]:
     if energies[0] == 0.0:  # there is nothing to take a percentage of
         return scalars
     return {"energy_drop_percent": float(100.0 * (energies[0] - energies[-1]) / energies[0]), **scalars}
+
+
+def measure_errors(
+    problem: Problem, rule: Quadrature, values: Array, times: Array, wanted: Collection[str],
+    saved: list[int] | slice = slice(None),
+) -> tuple[dict[str, Datum], dict[str, Datum]]:  # fmt: skip
+    """Return errors of values at the nodes (S, Q), the wanted arrays and their coordinates, except the times."""
+    variables, coordinates = dict[str, Datum](), dict[str, Datum]()
+    if problem.exact is not None:
+        errors = relative_errors(values, problem.exact(rule.nodes, times), rule.weights)
+        variables = make_scalars({"error": errors[-1]})
+        if "error_history" in wanted:
+            variables["error_history"] = Datum(VARIABLES["error_history"].dims, errors[saved])
+    if "validation_values" in wanted:
+        variables["validation_values"] = Datum(("node",), values[-1])
+        coordinates["weight"] = Datum(("node",), rule.weights)
+    return variables, coordinates
 
 
 # evaluated at once at all nodes: features cost most, and are the same for all times
@@ -173,7 +190,7 @@ def compute_certificates(solution: Solution, wanted: Collection[str], share: Sha
     problem, final_time = solution.problem, solution.discretisation.grid.final_time
     needed = any(name in BY_REFERENCE or (name in BY_EXACT and problem.exact is None) for name in wanted)
     reference = share_reference(problem, final_time, share, identity) if needed else None
-    return scalar_data(certify(solution, wanted, share, identity, reference))
+    return make_scalars(certify(solution, wanted, share, identity, reference))
 
 
 def share_reference(problem: Problem, final_time: float, share: Share, identity: str) -> SpectralReference:

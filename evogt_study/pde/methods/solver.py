@@ -20,9 +20,9 @@ from evogt_study.methods.function import PROBLEM, FunctionCase, FunctionMethod, 
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.returned import to_record
 from evogt_study.methods.streams import Common
-from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.methods.declarations import VARIABLES, EvolutionParameters
+from evogt_study.pde.methods.declarations import EvolutionParameters
 from evogt_study.pde.methods.problem_method import ProblemMethod, make_quadrature
+from evogt_study.pde.methods.recording import measure_errors
 from evogt_study.pde.numerics import Array
 from evogt_study.pde.pipeline import Share
 from evogt_study.schema.parameters import declared_parameters
@@ -107,42 +107,30 @@ class UserSolverCase(FunctionCase):
         made = {PROBLEM: problem, RULE: rule, _TIMES: self.times}
         values = {name: self.values[name] for name in method.own if name in self.values}
         supplied = {name: each for name, each in made.items() if name in method.names}
-        solution, rest = _split_returned(self.call(values, {PROBLEM: method.content_text}, supplied))
+        rest = self.call(values, {PROBLEM: method.content_text}, supplied)
+        solution: Any = None
+        if isinstance(rest, np.ndarray):
+            solution, rest = rest, {}
+        elif hasattr(rest, "data_vars") and _SOLUTION in rest:
+            solution, rest = rest[_SOLUTION].values, rest.drop_vars(_SOLUTION)
+        elif isinstance(rest, Mapping) and _SOLUTION in rest:
+            solution = getattr(rest[_SOLUTION], "values", rest[_SOLUTION])
+            rest = {name: value for name, value in rest.items() if name != _SOLUTION}
         record = to_record(rest) if rest or solution is None else Record({}, {})
         if solution is None:
             return self.to_checked(record)
         u, wanted = np.asarray(solution, dtype=float), method.output.record
         if computed_names := [name for name in JUDGED if name in record.variables]:
-            raise ReturnError(
-                f"the method returned `{computed_names[0]}` beside `u`, from which it follows. Leave it out"
-            )
+            got = f"`{computed_names[0]}` beside `u`, from which it follows"
+            raise ReturnError(f"the method returned {got}. Leave it out")
         shapes = ((len(rule.weights),), (len(self.times), len(rule.weights)))
         if u.shape not in shapes:
-            raise ReturnError(
-                f"the method returned `u` of shape {u.shape}; at the nodes it has {shapes[0]} or {shapes[1]}"
-            )
+            known = f"at the nodes it has {shapes[0]} or {shapes[1]}"
+            raise ReturnError(f"the method returned `u` of shape {u.shape}; {known}")
         at_nodes, times = (u[None, :], self.times[-1:]) if u.ndim == 1 else (u, self.times)
-        variables, coordinates = dict(record.variables), dict(record.coordinates)
-        if problem.exact is not None:
-            errors = relative_errors(at_nodes, problem.exact(rule.nodes, times), rule.weights)
-            variables["error"] = Datum((), np.asarray(errors[-1]))
-            if u.ndim == 2 and "error_history" in wanted:
-                variables["error_history"] = Datum(VARIABLES["error_history"].dims, errors)
-                coordinates["time"] = Datum(("time",), times)
-        if "validation_values" in wanted:
-            variables["validation_values"] = Datum(("node",), at_nodes[-1])
-            coordinates["weight"] = Datum(("node",), rule.weights)
+        arrays = wanted if u.ndim == 2 else tuple(name for name in wanted if name != "error_history")
+        variables, coordinates = measure_errors(problem, rule, at_nodes, times, arrays)
+        if "error_history" in variables:
+            coordinates["time"] = Datum(("time",), times)
+        variables, coordinates = {**record.variables, **variables}, {**record.coordinates, **coordinates}
         return self.to_checked(replace(record, variables=variables, coordinates=coordinates))
-
-
-def _split_returned(returned: Any) -> tuple[Any, Any]:
-    """Return the solution and the other returned values."""
-    if isinstance(returned, np.ndarray):
-        return returned, {}
-    if isinstance(returned, Mapping) and _SOLUTION in returned:
-        rest = {name: value for name, value in returned.items() if name != _SOLUTION}
-        u = returned[_SOLUTION]
-        return getattr(u, "values", u), rest
-    if hasattr(returned, "data_vars") and _SOLUTION in returned:
-        return returned[_SOLUTION].values, returned.drop_vars(_SOLUTION)
-    return None, returned

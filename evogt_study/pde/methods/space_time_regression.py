@@ -25,7 +25,7 @@ import scipy.linalg
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
-from evogt_study.pde.dictionaries.base import Dictionary, Jet, SmoothFeatures, node_blocks
+from evogt_study.pde.dictionaries.base import Dictionary, Jet, SmoothFeatures, split_nodes
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import check_domain, tensor_points
 from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction, check_terms
@@ -33,7 +33,7 @@ from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.methods.declarations import EvolutionParameters, make_dictionary, measure_reach, warn_of_reach
 from evogt_study.pde.methods.problem_method import BaselineCase
 from evogt_study.pde.numerics import Array, Quadrature, Rule, TimeGrid
-from evogt_study.pde.problems.expressions import COORDINATES, TIME, space_time_function
+from evogt_study.pde.problems.expressions import COORDINATES, TIME, make_space_time_function
 from evogt_study.pde.problems.formula_problem import FormulaProblem, derive_source, derive_terms
 from evogt_study.schema.parameters import declared_parameters, integer, parameter_field, real, same_as
 from evogt_study.schema.records import Record
@@ -52,6 +52,11 @@ EXPLICIT = np.array([
 """ARS(4,4,3) of Ascher, Ruuth and Spiteri (1997), of order three, whose last stage is the end of the step."""
 _MAX_ENTRIES = 100_000_000
 """Limit of the entries of A: 0.8 GB.  The least-squares solver needs a few copies."""
+# as many as a time grid may have steps
+MAX_TIMES = 1_000_000
+# 343 points at most, in milliseconds; positivity of the diffusion is checked at all residual points when it runs
+SAMPLED = 7
+"""Residual points per direction, and levels, at which the data of a regression are checked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +68,7 @@ class StrongForm:
     initial_residual: SpaceTimeFunction
 
 
-def strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> StrongForm:
+def derive_strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> StrongForm:
     """Differentiate the `statement` symbolically for the parameter `values`.  u_0 is u at t = 0."""
     if statement.dimension > 2:
         raise ParameterError("dimension", "1 or 2 for space-time regression", statement.dimension)
@@ -73,8 +78,8 @@ def strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> Stron
     numbers = {name: float(value) for name, value in values.items()}
     return StrongForm(
         problem,
-        tuple(space_time_function(part, numbers) for part in gradient),
-        space_time_function(initial_residual, numbers),
+        tuple(make_space_time_function(part, numbers) for part in gradient),
+        make_space_time_function(initial_residual, numbers),
     )
 
 
@@ -87,10 +92,8 @@ def _derive_strong_form(statement: FormulaProblem) -> tuple[tuple[sympy.Expr, ..
     # u_0 has no time derivative, so the source manufactured from it is -div(a grad u_0)
     residual = data.source - derive_source(initial, data.terms)
     if residual.has(sympy.zoo, sympy.nan, sympy.oo, sympy.DiracDelta, sympy.Derivative):
-        raise FormulaError(
-            "`initial` must have second derivatives for a residual in strong form, "
-            f"got {cut(str(residual), 80)} after differentiation"
-        )
+        got = f"{cut(str(residual), 80)} after differentiation"
+        raise FormulaError(f"`initial` must have second derivatives for a residual in strong form, got {got}")
     return tuple(gradient), residual
 
 
@@ -108,7 +111,7 @@ class SpaceTimeSolution:
 
     def evaluate(self, nodes: Array, times: Array) -> Array:
         """Return u_st, nodes (P, d) and times (S,) -> (S, P)."""
-        scaled = (_in_space_time(nodes, t, self.final_time) for t in times.tolist())
+        scaled = (_append_time(nodes, t, self.final_time) for t in times.tolist())
         sums = np.stack([self.features.values(points) @ self.coefficients for points in scaled])
         (D,) = self.domain.boundary_factor(nodes)
         return np.asarray(self.initial(nodes) + times[:, None] * D * sums)
@@ -118,7 +121,7 @@ def space_time_regression(
     strong: StrongForm, dictionary: Dictionary, seed: int, final_time: float, *, points: int = POINTS,
     levels: int = LEVELS, ridge: float = RIDGE,
 ) -> SpaceTimeSolution:  # fmt: skip
-    """Fit u_st on (0, T) to the strong form at `residual_points`.  The defaults are the paper's."""
+    """Fit u_st on (0, T) to the strong form at `list_residual_points`.  The defaults are the paper's."""
     check_domain(strong.problem.domain, "space-time regression")
     check_terms(strong.problem, "space-time regression")
     given = {"points": points, "levels": levels, "final_time": final_time, "ridge": ridge}
@@ -126,9 +129,9 @@ def space_time_regression(
         declared_parameters(RegressionParameters)[name].value(value)
     check_regression_size(strong.problem.dimension, dictionary.N, points, levels)
     features = dictionary.sample(seed, strong.problem.dimension + 1)
-    nodes, times = residual_points(strong.problem.dimension, final_time, points, levels)
-    A, b = residual_system(strong, features, nodes, times, final_time, dictionary.widths)
-    alpha, rho, condition = ridge_least_squares(A, b, ridge)
+    nodes, times = list_residual_points(strong.problem.dimension, final_time, points, levels)
+    A, b = assemble_residual(strong, features, nodes, times, final_time, dictionary.widths)
+    alpha, rho, condition = solve_ridge(A, b, ridge)
     return SpaceTimeSolution(strong.problem.domain, strong.problem.initial, features, final_time, alpha, rho, condition)
 
 
@@ -140,7 +143,7 @@ def check_regression_size(dimension: int, N: int, points: int, levels: int) -> N
         raise ParameterError("points", f"so few that points^d x levels x N is at most {_MAX_ENTRIES:,}", got)
 
 
-def residual_points(dimension: int, final_time: float, points: int, levels: int) -> tuple[Array, Array]:
+def list_residual_points(dimension: int, final_time: float, points: int, levels: int) -> tuple[Array, Array]:
     """Return evenly spaced interior points of the unit cube (points^d, d), and positive times up to T (levels,)."""
     # without the boundary and t = 0, where the ansatz has the data exactly (tab:global_diagnostic)
     along = np.linspace(0.0, 1.0, points + 2)[1:-1]
@@ -148,28 +151,27 @@ def residual_points(dimension: int, final_time: float, points: int, levels: int)
 
 
 # the diffusion is checked with equal weights: only the sign of its values matters here
-def residual_system(
+def assemble_residual(
     strong: StrongForm, features: SmoothFeatures, nodes: Array, times: Array, final_time: float,
     widths: Sequence[int] = (),
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return A (L J, N) and b (L J,) of the residual A alpha - b.  The `widths` of layers determine the blocks."""
     check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
     rows = np.empty((len(times), len(nodes), features.count))
-    blocks = list(node_blocks(len(nodes), widths or (features.count,)))
+    blocks = list(split_nodes(len(nodes), widths or (features.count,)))
     with np.errstate(all="ignore"):  # values that are not finite are refused below
         b = strong.initial_residual(nodes, times).ravel()
         for level, t in enumerate(times.tolist()):
             for block in blocks:
                 # phi + t phi_t - t (a Lap phi + grad a . grad phi) for phi = D psi
-                psi = features.second_order(_in_space_time(nodes[block], t, final_time))
+                psi = features.second_order(_append_time(nodes[block], t, final_time))
                 D, divergence = apply_operator(strong, psi, nodes[block], t)
                 rate = psi.gradient[nodes.shape[1]] / final_time  # the features' last input is t/T
                 rows[level, block] = D * (psi.value + t * rate) - t * divergence
     A = rows.reshape(-1, features.count)
     if not (np.isfinite(b).all() and np.isfinite(A).all()):
-        raise ProblemError(
-            "the strong form must be finite at the residual points, where f, grad a and div(a grad u_0) are sampled"
-        )
+        sampled = "where f, grad a and div(a grad u_0) are sampled"
+        raise ProblemError(f"the strong form must be finite at the residual points, {sampled}")
     return A, b
 
 
@@ -186,12 +188,12 @@ def apply_operator(strong: StrongForm, psi: Jet, nodes: Array, t: float) -> tupl
     return D, divergence
 
 
-def _in_space_time(nodes: Array, t: float, final_time: float) -> Array:
+def _append_time(nodes: Array, t: float, final_time: float) -> Array:
     """Return the inputs (x, t/T) of the features, (P, d) -> (P, d + 1)."""
     return np.column_stack([nodes, np.full(len(nodes), t / final_time)])
 
 
-def ridge_least_squares(A: Array, b: Array, ridge: float) -> tuple[Array, float, float]:
+def solve_ridge(A: Array, b: Array, ridge: float) -> tuple[Array, float, float]:
     """Minimise || A alpha - b ||^2 + rho || alpha ||^2 by the SVD of [A; sqrt(rho) I] with columns of unit norm."""
     count = A.shape[1]
     norms_squared = np.einsum("ij,ij->j", A, A)
@@ -238,47 +240,24 @@ def march_by_collocation(
         yield c
 
 
-# as many as a time grid may have steps
-MAX_TIMES = 1_000_000
-# 343 points at most, in milliseconds; positivity of the diffusion is checked at all residual points when it runs
-SAMPLED = 7
-"""Residual points per direction, and levels, at which the data of a regression are checked."""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FreeTimes:
-    """Any times in [0, T], for a method without steps.
+    """Any times in [0, T], for a method without steps: the saved ones, and with 0 and T the observed ones."""
 
-    Raises ParameterError, for `times`, if they are not increasing or outside.
-    """
-
-    final_time: float
-    saved: tuple[float, ...]
+    observed_times: Array
+    saved_times: Array
+    saved_positions: list[int]
 
     @staticmethod
     def of(final_time: float, times: int | tuple[float, ...]) -> FreeTimes:
-        """Return evenly spaced times from 0 to T, or the given times."""
+        """Return a number of evenly spaced times from 0 to T, or the given times.  Raises ParameterError."""
         if isinstance(times, int) and times > MAX_TIMES:
             raise ParameterError("times", f"at most {MAX_TIMES:,}", times)
         saved = tuple(np.linspace(0.0, final_time, times).tolist()) if isinstance(times, int) else times
         if list(saved) != sorted(set(saved)) or not 0.0 <= saved[0] <= saved[-1] <= final_time:
             raise ParameterError("times", f"increasing, different and in [0, {final_time:g}]", list(saved))
-        return FreeTimes(final_time, saved)
-
-    @property
-    def observed_times(self) -> Array:
-        """The saved times with 0 and T."""
-        return np.array(sorted({0.0, self.final_time, *self.saved}))
-
-    @property
-    def saved_times(self) -> Array:
-        """The saved times."""
-        return np.array(self.saved)
-
-    @property
-    def saved_positions(self) -> list[int]:
-        """Positions of the saved times among the observed times."""
-        return [int(i) for i in np.searchsorted(self.observed_times, self.saved_times)]
+        observed = np.array(sorted({0.0, final_time, *saved}))
+        return FreeTimes(observed, np.array(saved), np.searchsorted(observed, saved).tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +294,8 @@ class FormulaCase(BaselineCase):
         if not isinstance(source.statement, FormulaProblem):
             raise ProblemError(f"{self.NAME} must have a problem in formulas, got {source.name}")
         given = self.method.problem_values(self.values).items()
-        return strong_form(source.statement, {name: value for name, value in given if isinstance(value, (int, float))})
+        numbers = {name: value for name, value in given if isinstance(value, (int, float))}
+        return derive_strong_form(source.statement, numbers)
 
     def check_features(self, problem: Problem, levels: int) -> None:
         """Raise ProblemError or ParameterError if the features or their matrix do not fit the problem."""
@@ -323,9 +303,8 @@ class FormulaCase(BaselineCase):
         check_terms(problem, self.NAME)
         if problem.lifting is not None or problem.potential is not None:
             extra = "lifting" if problem.lifting is not None else "potential"
-            raise ProblemError(
-                f"{self.NAME} must have a linear problem with zero boundary values, got one with a {extra}"
-            )
+            wanted = "a linear problem with zero boundary values"
+            raise ProblemError(f"{self.NAME} must have {wanted}, got one with a {extra}")
         dictionary, directions = make_dictionary(self.values), problem.dimension + self.DIRECTIONS_OF_TIME
         dictionary.check_dimension(directions)
         warn_of_reach(dictionary, directions)
@@ -350,7 +329,7 @@ class SpaceTimeRegression(FormulaCase):
         if problem.dimension == 3:
             raise ProblemError("space_time_regression must have a problem in one or two dimensions, got 3")
         self.check_features(problem, self.given.levels)
-        nodes, times = residual_points(problem.dimension, self.given.final_time, SAMPLED, SAMPLED)
+        nodes, times = list_residual_points(problem.dimension, self.given.final_time, SAMPLED, SAMPLED)
         # any weights: only the sign of the diffusion is looked at
         check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)
         # once, so that what has no value is refused before anything runs
@@ -417,7 +396,7 @@ class DiscreteTimeRandomFeatures(FormulaCase):
     def solve(self, problem: Problem) -> Record:
         given, grid, dictionary = self.given, self.observed, make_dictionary(self.values)
         features = dictionary.sample(given.seed if dictionary.RANDOM else 0, problem.dimension)
-        nodes, _ = residual_points(problem.dimension, given.final_time, given.points, 1)
+        nodes, _ = list_residual_points(problem.dimension, given.final_time, given.points, 1)
         states = grid.observe(march_by_collocation(self.strong, features, nodes, grid, given.cutoff))
 
         def evaluate(points: Array) -> Array:

@@ -39,6 +39,33 @@ Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
 """Pairs of a modulation, a function of time, and a profile, a function of space."""
 Places = tuple[Array, Array]
 """Nodes (Q, d) and times (T,)."""
+_BOUND = 1e-4
+"""Largest relative defect that counts as quadrature error.
+
+Measured: smooth data 2e-15, 2e-7 in three dimensions; jumps of the diffusion by one half 0.04 to 0.8, by one thousandth
+7.6e-4; kinks of the solution 0.99.
+"""
+# as many as the panels resolve: 512 nodes in 1-D for 32 half waves; 3-D is held to 12 by its time
+MODES = {1: 32, 2: 32, 3: 12}
+PANELS = {1: 32, 2: 6, 3: 2}
+"""Panels in each direction, for each dimension: 0.5 ms in 1-D, 2 ms in 2-D, 15 ms in 3-D for data of the paper."""
+_POINTS = (16, 18, 20)
+"""Nodes a panel, for each direction: even numbers, so that no node lies in the middle, and different ones, so that none
+lies on a diagonal.  An interface may be there, at which formulas are not numbers."""
+# as fine as the first look's panels or finer: one bump then holds the interface that the sines have seen
+FIRST_WINDOWS = {1: 32, 2: 8, 3: 3}
+# even and different, as `_POINTS`; fewer, since data are nearly straight in a narrow window
+WINDOW_POINTS = (12, 10, 8)
+_NARROWEST = 1e-5
+"""Width of a layer below which it counts as a jump.  Below 1e-6, rounding in asin(sin(pi*x)) shows next to its kink."""
+LASTING, HALVINGS = 0.4, 7
+"""In windows 2^7 times as narrow the defect of a jump keeps this part of its size, and the defect of a kink 2^-7."""
+VARIATION = 0.1
+"""Least defect of a jump, relative to the variation of the flux in the window.
+
+Measured in 1-D to 3-D: jumps 0.14 to 0.9, less in 7 of 1,350 random ones, whose flux at the interface is small; a jump
+of the flux along an interface, which is allowed, 0.02; a pole, such as in the gradient of x**0.51, 0.06.
+"""
 
 
 @lru_cache(maxsize=512)  # once in a process for all parameter values and runs; a few kilobytes each
@@ -108,7 +135,7 @@ def _multiply_out(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | 
     return terms
 
 
-def space_time_function(
+def make_space_time_function(
     expression: sympy.Expr, values: Mapping[str, float], places: Places | None = None
 ) -> SpaceTimeFunction:
     """Return a function of nodes and times, which is not separated if its terms overflow or cancel at `places`."""
@@ -144,13 +171,13 @@ def _is_representable(pairs: Terms, values: Mapping[str, float]) -> bool:
         )
 
 
-def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
+def make_nodal(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
     """Return the expression as a function of the solution, space and time: u (Q,), nodes (Q, d), t -> (Q,)."""
     evaluated = prepare((expression,), values)
     return lambda u, nodes, t: _fill_rows(evaluated({**_name_columns(nodes), "t": t, "u": u}), len(nodes))[0]
 
 
-def gradient_function(
+def make_gradient(
     expression: sympy.Expr, dimension: int, values: Mapping[str, float]
 ) -> Callable[[Array, float], Array]:
     """Return the gradient in space: nodes (Q, d), t -> (d, Q), differentiated on first use."""
@@ -162,7 +189,7 @@ def gradient_function(
     return lambda nodes, t: np.stack([slope(nodes, t) for slope in slopes()])
 
 
-def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:
+def make_elementwise(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:
     """Return the expression as an elementwise function of the variable `name`."""
 
     evaluated = prepare((expression,), values)
@@ -193,36 +220,6 @@ def _fill_rows(values: list[Any], count: int) -> Array:
     return rows
 
 
-_BOUND = 1e-4
-"""Largest relative defect that counts as quadrature error.
-
-Measured: smooth data 2e-15, 2e-7 in three dimensions; jumps of the diffusion by one half 0.04 to 0.8, by one thousandth
-7.6e-4; kinks of the solution 0.99.
-"""
-# as many as the panels resolve: 512 nodes in 1-D for 32 half waves; 3-D is held to 12 by its time
-MODES = {1: 32, 2: 32, 3: 12}
-PANELS = {1: 32, 2: 6, 3: 2}
-"""Panels in each direction, for each dimension: 0.5 ms in 1-D, 2 ms in 2-D, 15 ms in 3-D for data of the paper."""
-_POINTS = (16, 18, 20)
-"""Nodes a panel, for each direction: even numbers, so that no node lies in the middle, and different ones, so that none
-lies on a diagonal.  An interface may be there, at which formulas are not numbers."""
-
-# as fine as the first look's panels or finer: one bump then holds the interface that the sines have seen
-FIRST_WINDOWS = {1: 32, 2: 8, 3: 3}
-# even and different, as `_POINTS`; fewer, since data are nearly straight in a narrow window
-WINDOW_POINTS = (12, 10, 8)
-_NARROWEST = 1e-5
-"""Width of a layer below which it counts as a jump.  Below 1e-6, rounding in asin(sin(pi*x)) shows next to its kink."""
-LASTING, HALVINGS = 0.4, 7
-"""In windows 2^7 times as narrow the defect of a jump keeps this part of its size, and the defect of a kink 2^-7."""
-VARIATION = 0.1
-"""Least defect of a jump, relative to the variation of the flux in the window.
-
-Measured in 1-D to 3-D: jumps 0.14 to 0.9, less in 7 of 1,350 random ones, whose flux at the interface is small; a jump
-of the flux along an interface, which is allowed, 0.02; a pole, such as in the gradient of x**0.51, 0.06.
-"""
-
-
 @dataclass(frozen=True, eq=False)
 class WeakIdentity:
     """(residual, v) = sum_l (flux_l, dv/dx_l) for all v that vanish on the boundary.  `flux` has pairs (l, flux_l)."""
@@ -240,32 +237,31 @@ class WeakIdentity:
         return WeakIdentity(self.residual.subs(mapped, simultaneous=True), flux)
 
 
-def weak_gradient(function: sympy.Expr, dimension: int) -> tuple[WeakIdentity, ...]:
+def list_weak_identities(function: sympy.Expr, dimension: int) -> tuple[WeakIdentity, ...]:
     """Return the identities that hold if the symbolic derivatives are the weak derivatives."""
     along = enumerate(COORDINATES[:dimension])
     return tuple(WeakIdentity(-sympy.diff(function, x), ((axis, function),)) for axis, x in along)
 
 
-def weak_defect(identity: WeakIdentity, dimension: int, values: Mapping[str, float], times: tuple[float, ...]) -> float:
+def measure_defect(
+    identity: WeakIdentity, dimension: int, values: Mapping[str, float], times: tuple[float, ...]
+) -> float:
     """Return the dual norm of the defect of an identity, relative to the L2 norm of its flux.
 
     The result is zero if the defect is not due to a jump."""
     with np.errstate(all="ignore"):
-        tested = [_test_on_sines(identity, dimension, {**values, "t": t}) for t in times]
+        # the dual norm over all products of sines, which are orthogonal, and the norm of the flux
+        lines, tested = [_make_sines(axis, PANELS[dimension], MODES[dimension]) for axis in range(dimension)], []
+        slopes = [np.pi**2 / 2**dimension * np.arange(1, MODES[dimension] + 1) ** 2] * dimension
+        for t in times:
+            defects, _, squares = _test_identity(identity, lines, {**values, "t": t})
+            dual = np.linalg.norm(defects / np.sqrt(reduce(np.add.outer, slopes)))
+            tested.append((float(dual), float(np.sqrt(np.sum(squares)))))
         defect, size = np.linalg.norm(tested, axis=0)
         if not defect > _BOUND * size:  # also if it is not a number: then nothing is known
             return 0.0
         worst = times[int(np.argmax([part[0] for part in tested]))]
         return float(defect / size) if _is_a_jump(identity, dimension, {**values, "t": worst}) else 0.0
-
-
-def _test_on_sines(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> tuple[float, float]:
-    """Return the dual norm over all products of sines, which are orthogonal, and the norm of the flux."""
-    lines = [_make_sines(axis, PANELS[dimension], MODES[dimension]) for axis in range(dimension)]
-    defect, _, squares = _test_identity(identity, lines, values)
-    squared_slopes = [np.pi**2 / 2**dimension * np.arange(1, MODES[dimension] + 1) ** 2] * dimension
-    dual = np.linalg.norm(defect / np.sqrt(reduce(np.add.outer, squared_slopes)))
-    return float(dual), float(np.sqrt(np.sum(squares)))
 
 
 def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> bool:

@@ -20,7 +20,7 @@ import sympy
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
 from evogt_study.formulas import RESERVED, SPACE, parameters_of, parse, prepare, symbol
 from evogt_study.pde.domains import Box, UnitCube
-from evogt_study.pde.domains.box import as_box
+from evogt_study.pde.domains.box import to_box
 from evogt_study.pde.galerkin.problem import (
     Lifting,
     NaturalFace,
@@ -35,9 +35,9 @@ from evogt_study.pde.problems.terms import (
     PERIODIC,
     Boundary,
     FormulaStatement,
-    boundary_of,
     describe_boundary,
-    domain_of,
+    read_boundary,
+    read_domain,
 )
 
 _DIFFERENCE, _FAR = 1e-5, 1e-5
@@ -88,7 +88,7 @@ class Field:
     def __post_init__(self) -> None:
         object.__setattr__(self, "flux", tuple(self.flux))
         if self.boundary is not None:
-            object.__setattr__(self, "boundary", boundary_of(self.boundary))
+            object.__setattr__(self, "boundary", read_boundary(self.boundary))
         if self.initial is not None and self.exact is not None:
             raise FormulaError("a field must state at most one of `exact` and `initial`, got both")
         if self.initial is None and self.exact is None and not self.algebraic:
@@ -262,7 +262,7 @@ class FieldProblem(FormulaStatement):
     def box(self, field: Field) -> Box:
         """Return the box with the periodic directions and natural faces of a field."""
         boundary = self.boundary if field.boundary is None else field.boundary
-        return as_box(domain_of(self.dimension, self.domain, boundary))
+        return to_box(read_domain(self.dimension, self.domain, boundary))
 
     def until(self, final_time: float | None, /, **values: float) -> FieldData:
         """Return the problem for parameter values, with checks of its data up to `final_time`."""
@@ -272,12 +272,12 @@ class FieldProblem(FormulaStatement):
         data = FieldData(self, {name: float(value) for name, value in values.items()})
         data.check(final_time or 1.0)
         if self.terms is not None:
-            lower, upper = np.asarray(as_box(self.domain).lower), np.asarray(as_box(self.domain).upper)
+            lower, upper = np.asarray(to_box(self.domain).lower), np.asarray(to_box(self.domain).upper)
             self.terms.check(len(self.fields), lower + (upper - lower) * _SOME[:, None], data.values)
         return data
 
 
-def as_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
+def make_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
     """Return the problem of these formulas if it has several fields or terms nonlinear in u or its gradient.
 
     Raises FormulaError for terms that exclude each other.
@@ -475,7 +475,7 @@ class FieldData:
             ]
 
             def initial(nodes: Array, a: int = a) -> Array:
-                return np.asarray(self.at_start(nodes)[a])
+                return np.asarray(self.at_points(symbolic.initial, nodes, 0.0)[a])
 
             problem = Problem(
                 self.dimension, self._function(sympy.S.One), initial,
@@ -502,10 +502,6 @@ class FieldData:
         """Liftings and their derivatives."""
         symbolic = self.problem.symbolic
         return tuple(_derive_slots(symbolic.slots, symbolic.lifting).values())
-
-    def at_start(self, nodes: Array) -> Array:
-        """Return initial values, (Q, d) -> (n, Q)."""
-        return self.at_points(self.problem.symbolic.initial, nodes, 0.0)
 
     def _function(self, expression: sympy.Expr) -> NonSeparable:
         return NonSeparable(lambda nodes, t: self.at_points((expression,), nodes, t)[0])
@@ -557,7 +553,7 @@ class FormulaTerms:
 
     def initial(self, nodes: Array) -> Array:
         """Return initial values without the lifting, (Q, d) -> (n, Q)."""
-        return self._data.at_start(nodes) - self.lifting(nodes, 0.0)
+        return self._data.at_points(self._data.problem.symbolic.initial, nodes, 0.0) - self.lifting(nodes, 0.0)
 
     def lifting(self, nodes: Array, t: float) -> Array:
         """Return liftings, (Q, d) -> (n, Q)."""

@@ -32,8 +32,8 @@ from evogt_study.pde.galerkin.problem import (
     describe_parameters,
 )
 from evogt_study.pde.problems import expressions
-from evogt_study.pde.problems.expressions import WeakIdentity, weak_defect, weak_gradient
-from evogt_study.pde.problems.fields import as_field_problem
+from evogt_study.pde.problems.expressions import WeakIdentity, list_weak_identities, measure_defect
+from evogt_study.pde.problems.fields import make_field_problem
 from evogt_study.pde.problems.terms import (
     SOLUTION,
     FormulaStatement,
@@ -120,7 +120,7 @@ class FormulaProblem(FormulaStatement):
     # several fields, or terms that are nonlinear in u or its gradient, are a problem of another form
     def __new__(cls, *values: Any, **given: Any) -> Any:
         """Return a `FieldProblem` if the formulas need one."""
-        nonlinear = as_field_problem(given) if given else None
+        nonlinear = make_field_problem(given) if given else None
         return object.__new__(cls) if nonlinear is None else nonlinear
 
     def __post_init__(self) -> None:
@@ -140,9 +140,8 @@ class FormulaProblem(FormulaStatement):
         if isinstance(self.diffusion, (GridTable, Mapping)) or str(self.diffusion).endswith(".csv"):
             object.__setattr__(self, "diffusion", GridTable.of(self.diffusion, self.dimension))
             if self.exact is not None:
-                raise FormulaError(
-                    "`exact` must be left out beside a table of `diffusion`. State `initial` and `source`"
-                )
+                remedy = "State `initial` and `source`"
+                raise FormulaError(f"`exact` must be left out beside a table of `diffusion`. {remedy}")
         for name in ("diffusion", "advection"):
             object.__setattr__(self, name, _freeze(getattr(self, name)))
         derive_terms(self)
@@ -193,7 +192,7 @@ class FormulaProblem(FormulaStatement):
         places, initial = _find_far_places(self.domain, final_time or 1.0), expressions.at_nodes(data.initial, values)
 
         def make(expression: sympy.Expr) -> SpaceTimeFunction:
-            return expressions.space_time_function(expression, values, places)
+            return expressions.make_space_time_function(expression, values, places)
 
         terms, lifting, potential = data.terms, None, None
         if data.lifting:
@@ -203,7 +202,7 @@ class FormulaProblem(FormulaStatement):
             lifting = Lifting(u_b, rate, *parts, lower_order, str(self.lifting))
         if data.potential is not None:
             both = (data.potential, sympy.diff(data.potential, SOLUTION))
-            potential = Potential(*(expressions.elementwise_function(each, str(SOLUTION), values) for each in both))
+            potential = Potential(*(expressions.make_elementwise(each, str(SOLUTION), values) for each in both))
         problem = Problem(
             dimension=self.dimension,
             diffusion=terms.make_diffusion(make),
@@ -221,7 +220,7 @@ class FormulaProblem(FormulaStatement):
             faces=tuple(NaturalFace(face, make(flux), None if h is None else make(h)) for face, flux, h in terms.faces),
             exact_gradient=None
             if data.exact is None
-            else expressions.gradient_function(data.exact, self.dimension, values),
+            else expressions.make_gradient(data.exact, self.dimension, values),
             boundary_tolerance=self.boundary_tolerance,
         )
         if isinstance(table := self.diffusion, GridTable):
@@ -294,7 +293,7 @@ def derive_terms(statement: FormulaProblem) -> Derived:
         initial = parse_term(str(statement.initial), "initial", dimension, steady=True)
     else:
         exact = initial = parse_term(statement.exact, "exact", dimension)  # the initial value is evaluated at t = 0
-        source = derive_source(exact, terms) + _slope(potential, exact)
+        source = derive_source(exact, terms) + _evaluate_slope(potential, exact)
     source += terms.remainder  # the constant part of a linear reaction
     formulas = [*terms.expressions, source, initial, *([] if exact is None else [exact]), *lifting]
     parameters = frozenset().union(*(parameters_of(formula) for formula in formulas)) - {str(SOLUTION)}
@@ -316,18 +315,18 @@ def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], .
     claims = []
     if data.exact is not None:
         exact, source = data.exact, data.source
-        claims += [("`exact` must be without jumps", identity) for identity in weak_gradient(exact, dimension)]
+        claims += [("`exact` must be without jumps", identity) for identity in list_weak_identities(exact, dimension)]
         flux = tuple(enumerate(data.terms.flux(exact)))
-        residual = source - sympy.diff(exact, expressions.TIME) - _slope(data.potential, exact)
+        residual = source - sympy.diff(exact, expressions.TIME) - _evaluate_slope(data.potential, exact)
         residual += data.terms.reaction.subs(SOLUTION, exact) - data.terms.remainder - data.terms.transport(exact)
         claims.append(("the flux `diffusion` * grad(`exact`) must be without jumps", WeakIdentity(residual, flux)))
     if data.lifting:
-        gradient = weak_gradient(data.lifting[0], dimension)
+        gradient = list_weak_identities(data.lifting[0], dimension)
         claims += [("`lifting` must be without jumps", identity) for identity in gradient]
     return tuple(claims)
 
 
-def _slope(potential: sympy.Expr | None, solution: sympy.Expr) -> sympy.Expr:
+def _evaluate_slope(potential: sympy.Expr | None, solution: sympy.Expr) -> sympy.Expr:
     """Return F'(u) at the solution, zero without a potential."""
     return sympy.S.Zero if potential is None else sympy.diff(potential, SOLUTION).subs(SOLUTION, solution)
 
@@ -343,9 +342,8 @@ def derive_source(exact: sympy.Expr, terms: SymbolicTerms) -> sympy.Expr:
 def _check_evaluable(*expressions: sympy.Expr) -> None:
     for expression in expressions:
         if expression.has(sympy.zoo, sympy.nan, sympy.oo, sympy.I, sympy.DiracDelta, sympy.Derivative):
-            raise FormulaError(
-                f"the formulas must be smooth and real, got {str(expression)[:80]} after differentiation"
-            )
+            got = f"{str(expression)[:80]} after differentiation"
+            raise FormulaError(f"the formulas must be smooth and real, got {got}")
 
 
 # after differentiation nothing shows a jump: the source would lack its term, and every method would converge to another
@@ -370,7 +368,7 @@ def _find_broken_claim(
     times = tuple(part * final_time for part in _LOOKED_AT)
     box = statement.domain.inner_box()
     for wanted, identity in _list_claims(statement):
-        defect = weak_defect(identity.on(*box), statement.dimension, dict(values), times)
+        defect = measure_defect(identity.on(*box), statement.dimension, dict(values), times)
         if defect:
             return wanted, defect
     return None

@@ -15,11 +15,11 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
 from evogt_study.formulas import SPACE, parse, symbol
-from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, domain_content, domain_from
+from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, describe_domain, make_domain
 from evogt_study.pde.domains.box import DIRECTIONS
 from evogt_study.pde.galerkin.problem import NonlinearReaction, NonSeparable, Separable, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics import Array
-from evogt_study.pde.problems.expressions import COORDINATES, nodal_function
+from evogt_study.pde.problems.expressions import COORDINATES, make_nodal
 from evogt_study.storage.untrusted import read_text
 from evogt_study.study.model import TomlTable
 
@@ -101,9 +101,8 @@ class GridTable:
         try:
             columns = np.array(rows, dtype=float)[:, [names.index(name) for name in wanted]]
         except (ValueError, IndexError):
-            raise ParameterError(
-                "diffusion", f"a table of numbers with the columns {', '.join(wanted)}", given
-            ) from None
+            text = f"a table of numbers with the columns {', '.join(wanted)}"
+            raise ParameterError("diffusion", text, given) from None
         places = [np.unique(column, return_inverse=True) for column in columns[:, :-1].T]
         shape = tuple(len(axis) for axis, _ in places)
         values = np.full(shape, np.nan)
@@ -147,12 +146,18 @@ class GridTable:
 
 @dataclass(frozen=True, eq=False)
 class SymbolicTerms:
-    """Terms of the equation, with n . (A grad u) = flux - transfer u on a face."""
+    """Terms of the equation, with n . (A grad u) = flux - transfer u on a face.
+
+    slope: dg/du.  A reaction that is linear in u is g = coefficient u + remainder; of another one both are zero.
+    """
 
     dimension: int
     diffusion: sympy.Expr | Rows
     advection: tuple[sympy.Expr, ...]
     reaction: sympy.Expr
+    slope: sympy.Expr
+    coefficient: sympy.Expr
+    remainder: sympy.Expr
     faces: tuple[tuple[str, sympy.Expr, sympy.Expr | None], ...]
 
     @staticmethod
@@ -170,14 +175,16 @@ class SymbolicTerms:
                 formulas = {key: parse_term(text, f"boundary.{face}.{key}", d) for key, text in data}
                 transfer = formulas.get("transfer")
                 faces.append((face, formulas["flux"] if transfer is None else transfer * formulas["outside"], transfer))
-        return SymbolicTerms(d, diffusion, parsed, reaction, tuple(faces))
+        slope, zero = sympy.diff(reaction, SOLUTION), sympy.S.Zero
+        parts = (zero, zero) if slope.has(SOLUTION) else (slope, reaction.subs(SOLUTION, 0))
+        return SymbolicTerms(d, diffusion, parsed, reaction, slope, *parts, tuple(faces))
 
     @property
     def expressions(self) -> tuple[sympy.Expr, ...]:
         tensor = (entry for row in self.diffusion for entry in row) if isinstance(self.diffusion, tuple) else ()
         faces = (part for _, *parts in self.faces for part in parts if part is not None)
         scalar = () if isinstance(self.diffusion, tuple) else (self.diffusion,)
-        return (*scalar, *tensor, *self.advection, self.reaction, sympy.diff(self.reaction, SOLUTION), *faces)
+        return (*scalar, *tensor, *self.advection, self.reaction, self.slope, *faces)
 
     def flux(self, u: sympy.Expr) -> tuple[sympy.Expr, ...]:
         """Return A grad u."""
@@ -192,25 +199,6 @@ class SymbolicTerms:
         along = zip(self.advection, COORDINATES, strict=False)
         return sum((b * sympy.diff(u, x) for b, x in along), sympy.S.Zero)
 
-    @property
-    def slope(self) -> sympy.Expr:
-        return sympy.diff(self.reaction, SOLUTION)
-
-    @property
-    def linear(self) -> bool:
-        """True if g = c u + g_0 with c and g_0 independent of u."""
-        return not self.slope.has(SOLUTION)
-
-    @property
-    def coefficient(self) -> sympy.Expr:
-        """c of a linear reaction, zero for another reaction."""
-        return self.slope if self.linear else sympy.S.Zero
-
-    @property
-    def remainder(self) -> sympy.Expr:
-        """g_0 of a linear reaction, which is a source, or zero for another reaction."""
-        return self.reaction.subs(SOLUTION, 0) if self.linear else sympy.S.Zero
-
     def make_diffusion(self, make: MakeFunction) -> SpaceTimeFunction | Tensor:
         """Return a as functions of nodes and times."""
         rows = self.diffusion
@@ -224,8 +212,8 @@ class SymbolicTerms:
         self, make: MakeFunction, values: Mapping[str, float]
     ) -> SpaceTimeFunction | NonlinearReaction | None:
         """Return g, or c of a linear g = c u + g_0, as functions."""
-        if not self.linear:
-            return NonlinearReaction(nodal_function(self.reaction, values), nodal_function(self.slope, values))
+        if self.slope.has(SOLUTION):
+            return NonlinearReaction(make_nodal(self.reaction, values), make_nodal(self.slope, values))
         return None if self.coefficient == 0 else make(self.coefficient)
 
 
@@ -263,10 +251,8 @@ def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, sol
     expression = parse(text, key)
     outside = {str(name) for name in expression.free_symbols} & set(SPACE[dimension:])
     if outside:
-        raise FormulaError(
-            f"`{key}` must use the coordinates {', '.join(SPACE[:dimension])} of a {dimension}-D problem, "
-            f"got {', '.join(sorted(outside))} in {text!r}"
-        )
+        wanted = f"the coordinates {', '.join(SPACE[:dimension])} of a {dimension}-D problem"
+        raise FormulaError(f"`{key}` must use {wanted}, got {', '.join(sorted(outside))} in {text!r}")
     if expression.has(SOLUTION) and not solution:
         raise FormulaError(
             f"`{key}` must be free of u, the solution, got {text!r}; `reaction`, g(u), which adds g(u) to u_t, may "
@@ -293,13 +279,13 @@ class FormulaStatement:
             raise ParameterError("dimension", "1, 2 or 3", self.dimension)
         if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 0.0 <= tolerance < 1.0:
             raise ParameterError("boundary_tolerance", "a number in [0, 1)", tolerance)
-        object.__setattr__(self, "boundary", boundary_of(self.boundary))
-        object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
+        object.__setattr__(self, "boundary", read_boundary(self.boundary))
+        object.__setattr__(self, "domain", read_domain(self.dimension, self.domain, self.boundary))
 
     def add_domain(self, content: dict[str, Any]) -> dict[str, Any]:
         """Return the content with the domain, unless it is the unit cube."""
         is_cube = type(self.domain) is UnitCube
-        return content if is_cube else content | {"domain": domain_content(self.domain, whole=True)}
+        return content if is_cube else content | {"domain": describe_domain(self.domain, whole=True)}
 
     def __call__(self, **values: float) -> Any:
         """Return the problem for these parameter values.
@@ -318,7 +304,7 @@ def describe_boundary(boundary: Boundary) -> dict[str, Any]:
     return {side: data if isinstance(data, str) else dict(data) for side, data in boundary}
 
 
-def boundary_of(raw: Any) -> Boundary:
+def read_boundary(raw: Any) -> Boundary:
     """Return the boundary table in its normal form.  Raises ParameterError for an unknown entry."""
     if isinstance(raw, (tuple, list)):  # what this function gave, perhaps from JSON
         return tuple((name, data if isinstance(data, str) else tuple(map(tuple, data))) for name, data in raw)
@@ -342,7 +328,7 @@ def boundary_of(raw: Any) -> Boundary:
     return tuple(known)
 
 
-def domain_of(dimension: int, raw: Any, boundary: Boundary) -> Domain:
+def read_domain(dimension: int, raw: Any, boundary: Boundary) -> Domain:
     """Return the domain of a table, with the periodic directions and natural faces of `boundary`."""
     periodic = tuple(name for name, data in boundary if data == PERIODIC)
     natural = tuple(name for name, data in boundary if data != PERIODIC)
@@ -365,7 +351,7 @@ def _read_shape(dimension: int, raw: Any, natural: tuple[str, ...]) -> Domain:
     if isinstance(raw, Domain):
         return raw
     if isinstance(raw, Mapping) and "kind" in raw:
-        return domain_from(raw)
+        return make_domain(raw)
     names = frozenset(raw) if isinstance(raw, Mapping) else frozenset()
     if names == {"lower", "upper"}:
         return Box(dimension, _read_numbers(raw["lower"], "domain.lower"), _read_numbers(raw["upper"], "domain.upper"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evogt_study.pde.baselines.finite_elements import element_space
+from evogt_study.pde.baselines.finite_elements import make_element_space
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.box import Box
 from evogt_study.pde.domains.disk import Disk
@@ -39,7 +39,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_point_is_in_the_element_in_which_it_is_evaluated(name):
     domain, points, size = CASES[name]
-    space = element_space(domain, 2, size, 4)
+    space = make_element_space(domain, 2, size, 4)
     corners = space.basis.mesh.doflocs[:, space.basis.mesh.t[: domain.dimension + 1, 0]].T
     nodes = np.concatenate([points, corners])
     elements, local = space._locate(nodes)

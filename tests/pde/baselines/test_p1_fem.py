@@ -9,7 +9,7 @@ import pytest
 from evogt_study import pde
 from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.domains.triangulated import simplex_rule
+from evogt_study.pde.domains.triangulated import make_simplex_rule
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 
@@ -41,7 +41,7 @@ def vertices(space):
 
 @pytest.mark.parametrize(("dimension", "points"), [(1, 1), (1, 5), (2, 1), (2, 2), (2, 5), (3, 1), (3, 3), (3, 4)])
 def test_the_element_rule_is_exact_to_its_degree_and_positive(dimension, points):
-    nodes, weights = simplex_rule(dimension, points)
+    nodes, weights = make_simplex_rule(dimension, points)
     assert weights.min() > 0.0
     assert nodes.min() > 0.0
     assert nodes.sum(axis=0).max() < 1.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.pde.methods.space_time_regression import SpaceTimeSolution, space_time_regression, strong_form
+from evogt_study.pde.methods.space_time_regression import SpaceTimeSolution, derive_strong_form, space_time_regression
 
 moving = {
     1: pde.FormulaProblem(dimension=1, initial="sin(pi*x) + x*(1 - x)*exp(x)", source="cos(x + 3*t)",
@@ -16,7 +16,7 @@ moving = {
 
 def random_fit(dimension, gamma=2.0):
     """A strong form, and an ansatz with random coefficients that solves nothing."""
-    strong = strong_form(moving[dimension], {"c": 0.8})
+    strong = derive_strong_form(moving[dimension], {"c": 0.8})
     features = pde.Dictionary("gtransnet", 5, gamma, N1=7).sample(3, dimension + 1)
     alpha = np.random.default_rng(11).standard_normal(5)
     return strong, SpaceTimeSolution(strong.problem.domain, strong.problem.initial, features, 0.7, alpha, 0.0, 1.0)
@@ -48,7 +48,7 @@ def test_a_solution_in_the_ansatz_is_found(dimension):
     statement = pde.FormulaProblem(
         dimension=dimension, exact=f"{initial} + t*{factor}*({psi})", diffusion="1 + t*x/2 + cos(x - t)/3"
     )
-    strong = strong_form(statement, {})
+    strong = derive_strong_form(statement, {})
     fit = space_time_regression(strong, dictionary, 4, 0.8, points=8, levels=7, ridge=0.0)
     assert fit.rho == 0.0
     assert fit.coefficients == pytest.approx([2, -1, 3], rel=1e-9)

@@ -15,7 +15,7 @@ from evogt_study.pde.certificates.certify import certify
 from evogt_study.pde.certificates.functions import ProblemData, SampledBasis, TensorGrid
 from evogt_study.pde.certificates.reference import find_reference
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.domains.box import as_box
+from evogt_study.pde.domains.box import to_box
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays
 from evogt_study.pde.problems import FormulaProblem
@@ -77,7 +77,7 @@ def judged(stated: Manufactured, run: Discretisation, known: dict) -> Judged:
     solution = solve_arrays(stated.problem, run)
     wanted = ("error_bound", "error_estimate", "error_lower", "error_upper")
     found = certify(solution, wanted, data_only, stated, stated.reference)
-    absolute = bound_run(solution, find_knots(solution), data_only, stated).bound.value
+    absolute = bound_run(solution, find_knots(solution), data_only, stated)[0].value
     return Judged(
         absolute, energy_error(stated.problem, solution, share), found["error_bound"], float(solution.errors[-1]),
         found["error_lower"], found["error_upper"], found["error_estimate"],
@@ -86,7 +86,7 @@ def judged(stated: Manufactured, run: Discretisation, known: dict) -> Judged:
 
 def energy_error(problem, solution, share=compute_stage):
     """The root of || e(T) ||^2 + int (A grad e, grad e) of the reconstruction, over the volume of the box."""
-    knots, grid, box = find_knots(solution), FINE[problem.dimension], as_box(problem.domain)
+    knots, grid, box = find_knots(solution), FINE[problem.dimension], to_box(problem.domain)
     run = RunFunctions.of(solution, grid, compute_stage).reconstruct(knots.coefficients, knots.times)
     basis, places = SampledBasis(run.along(grid.axis_rule[0]), grid), box.from_unit(grid.nodes)
     nodes, weights = np.polynomial.legendre.leggauss(TIMES)

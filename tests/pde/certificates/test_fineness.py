@@ -82,5 +82,5 @@ def test_nothing_bounds_what_is_not_seen(exact, run):
 )
 def test_a_finer_grid_and_finer_times_are_tried(stated, run):
     solution = solve_arrays(stated.problem, run)
-    bound = bound_run(solution, find_knots(solution), compute_stage, "").bound.value
+    bound = bound_run(solution, find_knots(solution), compute_stage, "")[0].value
     assert energy_error(stated.problem, solution) <= bound < np.inf

@@ -98,7 +98,7 @@ def test_bound_interval_and_estimate(name):
     growth = bound_growth(problem, TensorGrid(problem.dimension, 20), np.array([0.0, T]))
     for N, steps in (({1: 20, 2: 60, 3: 60}[problem.dimension], 40), ({1: 6, 2: 20, 3: 20}[problem.dimension], 8)):
         solution = solve_arrays(problem, run_of(problem, N, steps))
-        bound = bound_run(solution, find_knots(solution), compute_stage, name).bound.value
+        bound = bound_run(solution, find_knots(solution), compute_stage, name)[0].value
         effectivity = bound / energy_error(problem, solution)
         assert 1.0 <= effectivity <= 1.6 * np.exp(growth.rate * T)
         wanted = ("error_bound", "error_estimate", *INTERVAL, *BUDGET)

@@ -7,7 +7,7 @@ import pytest
 from specification import Settings, features, sample_layers
 
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.dictionaries.tanh_dictionaries import default_radius
+from evogt_study.pde.dictionaries.tanh_dictionaries import choose_radius
 
 EPS = np.finfo(float).eps
 CASES = [
@@ -28,7 +28,7 @@ def with_layers(family, N, gamma, hidden, delta=0.5, **parameters):
 def test_draws_values_and_gradients_are_those_of_the_specification(family, N, hidden, dimension, seed):
     none = ("", 0)
     settings = Settings(
-        family, seed, N, 3.0, 0.0, 0.0, none, none, default_radius(dimension), (0.5,) * dimension, 0.0, hidden, 0.7
+        family, seed, N, 3.0, 0.0, 0.0, none, none, choose_radius(dimension), (0.5,) * dimension, 0.0, hidden, 0.7
     )
     layers, found = sample_layers(settings, dimension), with_layers(family, N, 3.0, hidden, 0.7).sample(seed, dimension)
     bare = with_layers(family, N, 1.0, hidden, 0.7, radius=1.0).sample(seed, dimension)  # which holds the draws
@@ -56,7 +56,5 @@ def test_draws_values_and_gradients_are_those_of_the_specification(family, N, hi
 def test_the_ball_is_held_against_the_farthest_corner(family, radius, centre, dimension, reach):
     dictionary = with_layers(family, 4, 1.0, (4,), radius=radius, centre=centre)
     corners = np.array(list(itertools.product((0.0, 1.0), repeat=dimension)))
-    assert reach == pytest.approx(
-        np.linalg.norm(corners - centre, axis=1).max() / (radius or default_radius(dimension))
-    )
+    assert reach == pytest.approx(np.linalg.norm(corners - centre, axis=1).max() / (radius or choose_radius(dimension)))
     assert dictionary.domain_reach(dimension) == pytest.approx(reach if family in ("transnet", "gtransnet") else 0.0)

@@ -10,10 +10,10 @@ import pytest
 from evogt_study import pde
 from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.domains import DOMAINS, Box, Disk, Mesh, Polygon, UnitCube, domain_content, domain_from
+from evogt_study.pde.domains import DOMAINS, Box, Disk, Mesh, Polygon, UnitCube, describe_domain, make_domain
 from evogt_study.pde.methods.problem_method import ProblemSource
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
-from evogt_study.pde.pipeline import Discretisation, stage_keys
+from evogt_study.pde.pipeline import Discretisation, list_stage_keys
 from evogt_study.schema.values import content_hash
 
 RULE = QuadratureRule("gauss_legendre", 4)
@@ -57,21 +57,21 @@ ALL = OWN + [
 
 def test_keys_are_equal_if_type_and_parameters_are():
     stated = [pde.FormulaProblem(each.dimension, initial="0", source="1", domain=each) for each in ALL]
-    assert len({content_hash(domain_content(each)) for each in ALL}) == len(ALL)
+    assert len({content_hash(describe_domain(each)) for each in ALL}) == len(ALL)
     assert len({content_hash(ProblemSource.of(each).content) for each in stated}) == len(ALL)
-    for one, other in itertools.combinations([stage_keys("problem", each, RUN) for each in ALL], 2):
+    for one, other in itertools.combinations([list_stage_keys("problem", each, RUN) for each in ALL], 2):
         assert all(one[stage] != other[stage] for stage in ON_THE_DOMAIN)
 
 
 @pytest.mark.parametrize("domain", ALL, ids=lambda domain: type(domain).__name__)
 def test_a_domain_and_its_problem_are_made_again_from_their_content(domain):
-    again = domain_from(json.loads(json.dumps(domain_content(domain, whole=True))))
+    again = make_domain(json.loads(json.dumps(describe_domain(domain, whole=True))))
     content = json.loads(json.dumps(pde.FormulaProblem(domain.dimension, initial="0", domain=domain).content))
     for made in (again, pde.FormulaProblem(**content).domain):
         assert type(made) is type(domain)
         for name, value in parameters(domain).items():
             assert np.array_equal(np.asarray(getattr(made, name)), np.asarray(value))
-        assert stage_keys("problem", made, RUN) == stage_keys("problem", domain, RUN)
+        assert list_stage_keys("problem", made, RUN) == list_stage_keys("problem", domain, RUN)
 
 
 def test_boundary_data_keep_a_derived_type_or_are_refused():
@@ -89,7 +89,7 @@ def test_a_type_that_is_not_registered_has_no_key(monkeypatch):
 
     message = r"^`domain` must be of a registered type, got .*Other\(dimension=1\).*. Add an entry point of the group"
     with pytest.raises(ParameterError, match=message):
-        domain_content(Other(1))
+        describe_domain(Other(1))
     problem = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", domain=Other(1))()
     monkeypatch.setattr("evogt_study.pde.single_run.solve_arrays", lambda *_, **__: pytest.fail("it was computed"))
     with pytest.raises(ParameterError, match=message):

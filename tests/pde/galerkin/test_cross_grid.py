@@ -10,8 +10,8 @@ from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
 from evogt_study.pde.galerkin.retained_space import trial_functions
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.galerkin.validation import (
-    cross_grid_defects,
     evaluate_basis,
+    measure_cross_grid,
 )
 from evogt_study.pde.numerics import QuadratureRule
 
@@ -61,7 +61,7 @@ FORMS = {
 
 def defects_of(space, rule, diffusion, final_time=FINAL_TIME):
     problem = Problem(space.quadrature.nodes.shape[1], diffusion, lambda nodes: nodes.prod(axis=1))
-    return cross_grid_defects(space, evaluate_basis(space, rule), problem, assemble(space, problem), final_time)
+    return measure_cross_grid(space, evaluate_basis(space, rule), problem, assemble(space, problem), final_time)
 
 
 def naive(space, rule, diffusion, times):

@@ -6,7 +6,7 @@ import pytest
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.box import Box
-from evogt_study.pde.galerkin.validation import AtNodes, Interpolated, feature_sums
+from evogt_study.pde.galerkin.validation import AtNodes, Interpolated, make_feature_sums
 from evogt_study.pde.numerics import QuadratureRule
 
 MIDPOINTS = QuadratureRule("composite_midpoint", 4096)
@@ -21,7 +21,7 @@ FAMILIES = {"transnet": {}, "gtransnet": {"N1": 120}, "gaussian_rf": {}, "unifor
 def test_sums_that_are_interpolated_are_those_of_the_features_at_all_nodes(domain, family, gamma):
     features = domain.features(Dictionary(family, N=40, gamma=gamma, **FAMILIES[family]), seed=7)
     nodes, raw = domain.quadrature(MIDPOINTS).nodes, np.random.default_rng(3).normal(size=(3, features.count))
-    sums = feature_sums(features, nodes, MIDPOINTS.uniform)
+    sums = make_feature_sums(features, nodes, MIDPOINTS.uniform)
     # Gaussian features of gamma = 36 on a circle are too steep for fewer than half of the nodes
     assert isinstance(sums, Interpolated) == (features.strip > 0.01 * np.ptp(nodes))
     assert len(sums.psi) < len(nodes) // 2 or isinstance(sums, AtNodes)
@@ -34,7 +34,7 @@ def test_features_are_evaluated_at_all_nodes_where_fewer_would_not_do():
 
     def kind(dictionary, rule, dimension=1):
         return type(
-            feature_sums(dictionary.sample(1, dimension), UnitCube(dimension).quadrature(rule).nodes, rule.uniform)
+            make_feature_sums(dictionary.sample(1, dimension), UnitCube(dimension).quadrature(rule).nodes, rule.uniform)
         )
 
     flat, steep = Dictionary("transnet", N=10, gamma=2.0), Dictionary("transnet", N=10, gamma=1e5)

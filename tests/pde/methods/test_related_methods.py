@@ -7,8 +7,8 @@ import pytest
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.pde.certificates.certify import dual_seminorm, norm_matrix
-from evogt_study.pde.galerkin.retained_space import mass_eigenvectors, retain, trial_functions, weighted_svd
+from evogt_study.pde.certificates.certify import make_norm_matrix, measure_dual_seminorm
+from evogt_study.pde.galerkin.retained_space import decompose_mass, retain, trial_functions, weighted_svd
 
 ROOT = Path(__file__).parents[3]
 HEAT = """
@@ -63,13 +63,13 @@ def test_the_eigenvalue_variant_has_a_larger_mass_defect():
     trial = trial_functions(
         problem.domain, features, problem.domain.quadrature(pde.QuadratureRule("gauss_legendre", 320))
     )
-    by_svd, by_eigenvalues = (retain(trial, of(trial), 1e-12) for of in (weighted_svd, mass_eigenvectors))
+    by_svd, by_eigenvalues = (retain(trial, of(trial), 1e-12) for of in (weighted_svd, decompose_mass))
     assert by_svd.rank == by_eigenvalues.rank
     assert by_svd.mass_defect < 1e-9 < 1e-7 < by_eigenvalues.mass_defect
     # the dual seminorm of a retained function: the supremum is attained, and no function exceeds it
-    norm, rng = norm_matrix(by_svd), np.random.default_rng(0)
+    norm, rng = make_norm_matrix(by_svd), np.random.default_rng(0)
     g = rng.standard_normal(320)
-    value, z = dual_seminorm(by_svd, norm, g), rng.standard_normal((100, by_svd.rank))
+    value, z = measure_dual_seminorm(by_svd, norm, g), rng.standard_normal((100, by_svd.rank))
     best = np.linalg.solve(norm, by_svd.project(g))
     for tried in (*z, best):
         ratio = abs(tried @ by_svd.project(g)) / np.sqrt(tried @ norm @ tried)

@@ -18,7 +18,7 @@ from evogt_study.pde.domains import Mesh, UnitCube
 from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import INTEGRATORS, ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.methods.declarations import VARIABLES
-from evogt_study.pde.methods.space_time_regression import space_time_regression, strong_form
+from evogt_study.pde.methods.space_time_regression import derive_strong_form, space_time_regression
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import estimate_peak_memory, plan_study
@@ -137,7 +137,7 @@ STATEMENT = pde.FormulaProblem(**HEAT)
 def regression(dictionary, ridge=1e-10):
     def solution(k):
         return space_time_regression(
-            strong_form(STATEMENT, {"k": k}), dictionary, 3, 1.0, points=9, levels=7, ridge=ridge
+            derive_strong_form(STATEMENT, {"k": k}), dictionary, 3, 1.0, points=9, levels=7, ridge=ridge
         )
 
     return lambda k: solution(k).evaluate(LINE.nodes, TIMES)
