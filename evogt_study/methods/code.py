@@ -28,7 +28,7 @@ from importlib.metadata import entry_points
 from itertools import accumulate
 from os.path import normpath
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import cloudpickle
@@ -48,7 +48,7 @@ from evogt_study.methods.local_files import (
 )
 from evogt_study.methods.problem_kind import is_problem, problem_kind_of
 from evogt_study.methods.streams import CACHED, check_generators
-from evogt_study.methods.syntax import unwrap
+from evogt_study.methods.syntax import find_function
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import WANTED, Exact, canonical, from_json, is_composite, labels, to_json
 from evogt_study.storage.untrusted import hash_file, read_bytes
@@ -79,41 +79,36 @@ class CodeKind(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class UserCode:
-    """Code of the user: `reference` is how a study names it, `attribute` its name in its file or module.
+    """Code of the user.
 
     The fingerprint decides whether finished runs are reused.  The code hash decides whether a command that checks a
     result executes the code.
+
+    reference: how a study names it.  attribute: its name in its file or module.  module: set if it can be imported here
+    and on the workers.  path: its file.  folder: where the study is, for paths in parameters.  depends: files that
+    count as a whole.  files: code hash, each file that running it imports, as a whole.  content: hash of the source
+    that it uses.  used: the other files with this source.  recorded: fingerprint of older code, whose runs are reused.
+    is_checked: its code hash is the recorded one, and it may import no other files of its folder.  objects: pickled
+    values of its parameters, by their fingerprints.  text: its source, if known.  payload: the pickled function.
+    declaration: JSON text of what a result declares of it.
     """
 
     kind: CodeKind
     reference: str
     attribute: str
     module: str = ""
-    """Its module, if it is in one that can be imported here and on the workers."""
     path: str = ""
-    """Its file, or "" if it has none."""
     folder: str = "."
-    """Folder of the study, to which paths in parameters are relative."""
     depends: Contents = ()
-    """Files that count as a whole."""
     files: Contents = ()
-    """Code hash: each file that running it imports, as a whole."""
     content: str = ""
-    """Hash of the source that it uses."""
     used: Contents = ()
-    """Paths of the other files in which this source is, with their content."""
     recorded: str = ""
-    """Fingerprint of older code, whose runs are reused."""
     is_checked: bool = False
-    """True if its code hash is the recorded one.  Then it may import no other files of its folder."""
     objects: tuple[tuple[str, bytes], ...] = ()
-    """Pickled objects among the values of its parameters, by their fingerprints."""
     text: str = ""
-    """Its source, as far as it is known."""
     payload: bytes = b""
-    """The pickled function."""
     declaration: str = ""
-    """JSON text of what a result declares of it."""
 
     def load(self) -> Any:
         """Return the function, class or problem.  Raises StudyError if there is none."""
@@ -130,22 +125,18 @@ class UserCode:
         with self.enable_imports():
             outer = _imported_file.set(place)
             try:
-                beside = (*self.neighbours, *self.used) if not self.module else ()
-                source = self.path, self.text, beside
-                module = _import(self.module, (self.content, *self.files)) if self.module else _run_file(*source)
+                if self.module:
+                    module: Any = _import(self.module, (self.content, *self.files))
+                else:  # without the `__getattr__` of a file
+                    module = SimpleNamespace(**_run_file(self.path, self.text, (*self.neighbours, *self.used)))
             except (Exception, SystemExit) as error:  # a user's file can raise anything
                 raise StudyError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
             finally:
                 _imported_file.reset(outer)
             try:
-                # a file may hide its names by `__getattr__`
-                found = operator.attrgetter(self.attribute)(module) if self.module else vars(module)[self.attribute]
-            except (AttributeError, KeyError):
-                raise StudyError(
-                    f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
-                    if self.module
-                    else f"{self.path} has no `{self.attribute}`"
-                ) from None
+                found = operator.attrgetter(self.attribute)(module)
+            except AttributeError:
+                raise StudyError(f"{place} has no `{self.attribute}`") from None
             return _check_code(found, self.reference)
 
     def enable_imports(self) -> AbstractContextManager[None]:
@@ -161,8 +152,8 @@ class UserCode:
         if _neighbours[0] != folder:  # modules of another folder may have the same names
             _forget_modules(Path(folder), {path for path, _ in self.neighbours})
             _neighbours[0] = folder
-        own = [(self.path, dict(self.files)[""])] if self.is_checked else []
-        finders = [_CheckedFiles(folder, dict([*own, *self.neighbours]))] if self.is_checked else []
+        known = {**dict(self.neighbours), self.path: dict(self.files).get("", "")}
+        finders = [_CheckedFiles(folder, known)] if self.is_checked else []
         sys.meta_path[:0] = finders
         sys.path.insert(0, folder)
         # compiled files tell no change within a second
@@ -234,17 +225,8 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
             files=tuple(sorted(program.hash_files().items())), text=reference,
         )  # fmt: skip
     file, _, attribute = reference.rpartition(":")
-    if not file.endswith(".py"):
-        entries = (
-            [reference] if attribute != reference else [e.value for e in entry_points(group=GROUP, name=reference)]
-        )
-        if not entries:
-            message = f"an entry point of the group {GROUP}, got none of an installed package"
-            raise StudyError(f"`{reference}` must be {message}")
-        module, _, attribute = entries[0].partition(":")
-        path, source, root, package, content = _find_installed(module, attribute, reference)
-        kind, used = CodeKind.MODULE, tuple[tuple[str, str], ...]()
-    else:
+    kind, module, package, used = CodeKind.FILE, "", "", tuple[tuple[str, str], ...]()
+    if file.endswith(".py"):
         if not attribute.isidentifier():
             raise StudyError(f"`{reference}` must read file.py:name")
         try:
@@ -252,8 +234,14 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
         except (OSError, UnicodeDecodeError) as error:
             reason, given = getattr(error, "strerror", None) or error, shorten(str(folder / file), 200)
             raise StudyError(f"`{reference}` must name a readable Python file, got {given}: {reason}") from None
-        kind, module, root, package = CodeKind.FILE, "", path.parent, ""
-        content, used = _hash_source(source, attribute, path, root, "")
+        content, used = _hash_source(source, attribute, path, path.parent, "")
+        root = path.parent
+    else:
+        entries = [] if file else [entry.value for entry in entry_points(group=GROUP, name=reference)]
+        if not (file or entries):
+            raise StudyError(f"`{reference}` must be an entry point of the group {GROUP}, got none")
+        kind, (module, _, attribute) = CodeKind.MODULE, (entries or [reference])[0].partition(":")
+        path, source, root, package, content = _find_installed(module, attribute, reference)
     return UserCode(
         kind=kind, reference=reference, attribute=attribute, module=module, path=str(path),
         folder=str(folder.resolve()), depends=hash_depends(depends, folder),
@@ -326,27 +314,24 @@ def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
     if not callable(function):
         raise StudyError(f"`{reference}` must be a function, got {type(function).__name__}")
     try:
-        arguments = inspect.signature(function).parameters.values()
+        arguments = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
         raise StudyError(f"`{reference}` must be a function of named arguments, got one whose {error}") from None
     declared = {}
-    for argument in arguments:
+    for name, argument in arguments.items():
         if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
             raise StudyError(f"`{reference}` must have named arguments only, got {argument}")
-        default, optional = None, False
-        if argument.default is not argument.empty:
-            try:
-                default, optional = canonical(argument.default), True
-                labels([default])
-            except (ValueError, RecursionError):  # no value of a parameter; the function keeps it to itself
-                default, optional = None, True
-        declared[argument.name] = Parameter(argument.name, WANTED, anything, default=default, optional=optional)
+        default, has_default = None, argument.default is not argument.empty
+        with suppress(ValueError, RecursionError):  # no value of a parameter; the function keeps it to itself
+            if has_default and labels([known := canonical(argument.default)]):
+                default = known
+        declared[name] = Parameter(name, WANTED, anything, default=default, optional=has_default)
     return declared
 
 
 @lru_cache(maxsize=32)
-def _run_file(path: str, source: str, beside: Contents) -> ModuleType:
-    """Return the file run as a module, also if a file that it imports has changed."""
+def _run_file(path: str, source: str, beside: Contents) -> dict[str, Any]:
+    """Return the names of the file run as a module, also if a file that it imports has changed."""
     name = f"_evogt_user_{hashlib.sha256(repr((path, source, *beside)).encode()).hexdigest()[:16]}"
     module = ModuleType(name)
     module.__file__ = path
@@ -357,14 +342,15 @@ def _run_file(path: str, source: str, beside: Contents) -> ModuleType:
     except BaseException:
         del sys.modules[name]
         raise
-    return module
+    return vars(module)
 
 
+@dataclass
 class _CheckedFiles(MetaPathFinder):
     """Imports from a folder: only Python files with a recorded hash, and their text, not compiled files."""
 
-    def __init__(self, folder: str, hashes: Mapping[str, str]) -> None:
-        self.folder, self.hashes = folder, hashes
+    folder: str
+    hashes: Mapping[str, str]
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         """Raises ImportError for any other file of the folder."""
@@ -373,14 +359,13 @@ class _CheckedFiles(MetaPathFinder):
             return None
         if spec.origin not in self.hashes:
             raise ImportError(f"{spec.origin} is not one of the files that computed the result")
-        spec.loader = _CheckedFile(name, spec.origin, self.hashes[spec.origin])
+        spec.loader = _CheckedFile(name, spec.origin)
+        spec.loader.recorded = self.hashes[spec.origin]
         return spec
 
 
 class _CheckedFile(SourceFileLoader):
-    def __init__(self, name: str, path: str, recorded: str) -> None:
-        super().__init__(name, path)
-        self.recorded = recorded
+    recorded = ""
 
     def get_code(self, fullname: str) -> CodeType:
         data = self.get_data(self.path)
@@ -394,9 +379,7 @@ def _check_code(found: Any, reference: str) -> Any:
 
     Otherwise ``method = "subprocess:getoutput"`` would be a shell command.
     """
-    thing = unwrap(found)
-    while isinstance(thing, (functools.partial, MethodType)):
-        thing = unwrap(thing.func if isinstance(thing, functools.partial) else thing.__func__)
+    thing = find_function(found)
     if isinstance(thing, FunctionType):
         _check_not_standard(str(thing.__globals__.get("__name__")), reference)  # its `__module__` may be any text
     elif callable(thing):

@@ -33,7 +33,7 @@ from evogt_study.errors import CodeWarning, warn
 from evogt_study.methods import local_files, syntax
 from evogt_study.methods.local_files import Contents, is_local
 from evogt_study.methods.streams import CACHED, GLOBAL_GENERATORS
-from evogt_study.methods.syntax import DEFINITIONS, IMPORTS, Import, Statement, hash_part
+from evogt_study.methods.syntax import DEFINITIONS, IMPORTS, Import, Statement, hash_import, hash_part
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 """Names that reach others by text: if a function uses one of these, its whole file counts."""
@@ -178,32 +178,21 @@ class Scope:
     def hash_used(self) -> str:
         """Return the form of the used statements.  Their order counts only as far as it changes the values."""
         # without statements whose values count in their place
-        kept = [each for each in self.statements if each in self.kept and not each.is_replaced_by(self.values)]
+        kept = [each for each in self.statements if each in self.kept]
+        kept = [each for each in kept if not each.names.binds or each.names.binds - self.values.keys()]
         bound = Counter(name for each in kept for name in each.names.binds)
         several = {name for name, count in bound.items() if count > 1}
         several |= {name for name, changers in self.changers.items() if not self.kept.keys().isdisjoint(changers)}
         made = [*self.values.items(), *((name, link.form) for name, link in self.links.items() if name in self.needed)]
-        ordered = []
+        ordered = list[tuple[str, str]]()
         for statement in kept:
-            name, form, inner = min(statement.names.binds, default=""), statement.form, self.kept[statement]
-            if isinstance(statement.node, IMPORTS):
-                if statement.names.binds & self.links.keys():
-                    continue
-                (each,) = statement.names.imports
-                form = hash_import(f"{'.' * each.level}{each.module}.{each.attribute}".rstrip("."))
-            elif statement.assigned is not None:
-                form = str(syntax.hash_tree(statement.assigned))
+            binds, form, inner = statement.names.binds, statement.form, self.kept[statement]
+            if isinstance(statement.node, IMPORTS) and binds & self.links.keys():
+                continue
+            is_ordered = statement.is_ordered or (binds | statement.runs) & several
             form = hash_part("statement", form=form, inner=inner) if inner else form
-            if statement.is_ordered or (statement.names.binds | statement.runs) & several:
-                ordered.append([name, form])
-            else:
-                made.append((name, form))
+            (ordered if is_ordered else made).append((min(binds, default=""), form))
         return syntax.hash_of([sorted(made), ordered])
-
-
-def hash_import(name: str) -> str:
-    """Return the form of something that is installed, which counts by its name."""
-    return hash_part("import", name=name)
 
 
 Making = Generator[Any, str, str]
@@ -237,20 +226,15 @@ class UsedCode:
     # --- files ---
 
     def read_file(self, path: Path, folder: Path, package: str = "", text: str | None = None) -> Scope:
-        """Return the scope of a file.  Raises SyntaxError if `text` is given and is no Python."""
+        """Return the scope of a file, with its `text` if it is known."""
         key = str(path)
         if key not in self.scopes:
-            found = local_files.read_source(path) if text is None else text
-            statements: Sequence[Statement] = ()
-            try:
-                statements = syntax.parse_statements(found)
-            except (SyntaxError, ValueError, RecursionError):  # Python of another version counts by its bytes
-                if text is not None:
-                    raise
+            text = local_files.read_source(path) if text is None else text
+            statements = syntax.parse_statements(text)
             scope = self.scopes[key] = Scope(len(self.scopes), statements, folder, package, path=key)
             if path.is_file():
                 self.files[key] = local_files.hash_content(path)
-                if found and not statements:
+                if text and not statements:  # Python of another version counts by its bytes
                     scope.values[""] = self.files[key]
         return self.scopes[key]
 
@@ -279,11 +263,8 @@ class UsedCode:
         package, path = str(names.get("__package__") or ""), Path(str(names.get("__file__") or "")).resolve()
         is_file = path.suffix == ".py" and path.is_file()
         folder = path.parents[len(package.split(".")) if package else 0] if is_file else Path.cwd()
-        texts = [local_files.read_source(path)] if is_file else list(syntax.list_cells(names))
-        try:
-            statements = [each for text in texts for each in syntax.parse_statements(text)]
-        except (SyntaxError, ValueError, RecursionError):
-            statements = []
+        texts = [local_files.read_source(path)] if is_file else syntax.list_cells(names)
+        statements = [each for text in texts for each in syntax.parse_statements(text)]
         scope = self.scopes[id(names)] = Scope(
             len(self.scopes), statements if is_file else syntax.remove_replaced(statements), folder, package, names,
             str(path) if is_file else "", "\n".join(texts),
@@ -444,10 +425,7 @@ class UsedCode:
             return not is_main or (bool(name) and has_constants_only(value) and scope.is_bound_once(name))
 
     def _evaluate(self, scope: Scope, node: ast.expr | None, depth: int = 0) -> Any:
-        """Return the value of an expression of literals, operators and functions of NumPy.
-
-        Raises UnknownValueError for any other expression.
-        """
+        """Return the value of literals, operators and functions of NumPy.  Raises UnknownValueError for other code."""
         if node is None or depth > 50:
             raise UnknownValueError
         names: dict[str, Any] = {}
@@ -486,19 +464,15 @@ class UsedCode:
         """Return the form of a value.  is_reference: a definition counts as the name that it has."""
         # values inside of others on a list, not by recursion: a thousand classes may follow from each other
         waiting: list[Making] = [self._hash_steps(value, is_reference)]
-        found: Any = None
-        try:
-            while waiting:
-                try:
-                    waiting.append(self._hash_steps(waiting[-1].send(found), True))
-                    found = None
-                except StopIteration as end:
-                    found = end.value
-                    waiting.pop()
-        finally:
-            for each in reversed(waiting):
-                each.close()
-        return str(found)
+        form: Any = None
+        while waiting:
+            try:
+                waiting.append(self._hash_steps(waiting[-1].send(form), True))
+                form = None
+            except StopIteration as end:
+                form = end.value
+                waiting.pop()
+        return str(form)
 
     def _hash_steps(self, value: Any, is_reference: bool) -> Making:
         if type(value) in _CONSTANTS:
@@ -518,10 +492,8 @@ class UsedCode:
             return hash_part("cycle", levels=len(self._open) - self._open[id(value)])
         if id(value) not in self._forms:
             self._open[id(value)] = len(self._open)
-            try:
-                self._forms[id(value)] = (yield from self._hash_parts(value)), value  # so that no other has its number
-            finally:
-                self._open.popitem()
+            self._forms[id(value)] = (yield from self._hash_parts(value)), value  # so that no other has its number
+            del self._open[id(value)]
         return self._forms[id(value)][0]
 
     def _hash_parts(self, value: Any) -> Making:
@@ -566,9 +538,7 @@ class UsedCode:
 
         None for anything that is installed: its own names would lead through the packages.
         """
-        inner = syntax.unwrap(thing)
-        while isinstance(inner, (functools.partial, MethodType)):
-            inner = inner.func if isinstance(inner, functools.partial) else inner.__func__
+        inner = syntax.find_function(thing)
         if isinstance(inner, FunctionType):
             spaces = [inner.__globals__]
         else:
@@ -711,6 +681,7 @@ def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, packag
 
     folder: where its imports are searched first.  Raises SyntaxError or ValueError if the text is no Python.
     """
+    ast.parse(text)
     used = UsedCode()
     scope = used.read_file(path, folder, package, text)
     first, *rest = attribute.split(".")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,17 +29,42 @@ _PATHS = (Path, "Path", "pathlib.Path", "Path | None")
 """Annotations of arguments that are paths, relative to the study file."""
 
 
-class FunctionMethod(Method):
-    """A method that calls a function of the user.  Every value of a case enters the run key unchanged."""
+@dataclass(frozen=True, eq=False)
+class UserFunction(Method):
+    """A user function, called with the parameters of a case by name.  Every value of a case is key-only."""
 
     code: UserCode
     function: Any
+    parameters: Mapping[str, Parameter]
     common: Common
 
-    @property
-    @abstractmethod
+    @staticmethod
+    def of(spec: MethodSpec) -> UserFunction:
+        """Return the method.  Raises StudyError if there is no function, or if the study has a problem or an output."""
+        if not isinstance(spec.method, UserCode):
+            raise StudyError(f"`method` must be file.py:function, got {spec.method!r}")
+        reference = spec.method.reference
+        if spec.problem is not None or spec.output is not None:
+            name = "problem" if spec.problem is not None else "output"
+            raise StudyError(
+                f"`{name}` must be left out with the method {reference}, which returns what it wants to; a function "
+                "that solves a problem has an argument `problem`"
+            )
+        function = spec.method.load()
+        return UserFunction(spec.method, function, parameters_of_function(function, reference), spec.common)
+
+    def bind(self, values: Values) -> UserCase:
+        return UserCase(self, values)
+
+    @cached_property
     def setup(self) -> str:
         """The setup of all cases."""
+        return canonical_json({**self.code.identity, **self.describe_streams()})
+
+    def describe_streams(self) -> dict[str, Any]:
+        """Return the part of the setup that decides the random streams."""
+        is_part = self.has_streams and self.common != ALL
+        return {"common": self.common, "drawn by": self.code.attribute} if is_part else {}
 
     @property
     def has_streams(self) -> bool:  # type: ignore[override]
@@ -71,46 +95,9 @@ class FunctionMethod(Method):
         """Default values of the arguments that have one."""
         return get_defaults(self.parameters)
 
-    def describe_streams(self) -> dict[str, Any]:
-        """Return the part of the setup that decides the random streams."""
-        is_part = self.has_streams and self.common != ALL
-        return {"common": self.common, "drawn by": self.code.attribute} if is_part else {}
-
 
 @dataclass(frozen=True, eq=False)
-class UserFunction(FunctionMethod):
-    """A user function, called with the parameters of a case by name.  Arguments without a default are required."""
-
-    code: UserCode
-    function: Any
-    parameters: Mapping[str, Parameter]
-    common: Common = ALL
-
-    @staticmethod
-    def of(spec: MethodSpec) -> UserFunction:
-        """Return the method.  Raises StudyError if there is no function, or if the study has a problem or an output."""
-        if not isinstance(spec.method, UserCode):
-            raise StudyError(f"`method` must be file.py:function, got {spec.method!r}")
-        reference = spec.method.reference
-        if spec.problem is not None or spec.output is not None:
-            name = "problem" if spec.problem is not None else "output"
-            raise StudyError(
-                f"`{name}` must be left out with the method {reference}, which returns what it wants to; a function "
-                "that solves a problem has an argument `problem`"
-            )
-        function = spec.method.load()
-        return UserFunction(spec.method, function, parameters_of_function(function, reference), spec.common)
-
-    @cached_property
-    def setup(self) -> str:
-        return canonical_json({**self.code.identity, **self.describe_streams()})
-
-    def bind(self, values: Values) -> UserCase:
-        return UserCase(self, values)
-
-
-@dataclass(frozen=True, eq=False)
-class FunctionCase(BoundCase):
+class UserCase(BoundCase):
     """One call of a function."""
 
     method: Any
@@ -149,6 +136,9 @@ class FunctionCase(BoundCase):
         with method.code.enable_imports():
             return method.function(**arguments, **more)
 
+    def run(self, share: StageCache) -> Record:
+        return self.to_checked(to_record(self.call(self.values, {}, {})))
+
     def to_checked(self, record: Record) -> Record:
         """Return the record without coordinates that repeat parameters.
 
@@ -161,13 +151,6 @@ class FunctionCase(BoundCase):
         if not (np.isfinite(error.values).all() if error.dims else math.isfinite(error.values)):
             raise DivergedError("`error` is not finite")
         return record
-
-
-class UserCase(FunctionCase):
-    """One call of a user function."""
-
-    def run(self, share: StageCache) -> Record:
-        return self.to_checked(to_record(self.call(self.values, {}, {})))
 
 
 def list_arguments(function: Any) -> tuple[str, ...]:

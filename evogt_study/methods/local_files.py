@@ -128,10 +128,7 @@ def find_imported_files(path: Path, source: str, root: Path, package: str = "") 
 
 def _list_imports(source: str, package: str) -> Iterator[str]:
     """Yield dotted names that may be modules, or none if the file is no Python."""
-    try:
-        statements = parse_statements(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return
+    statements = parse_statements(source)
     for each in (each for part in statements for each in part.names.imports):
         yield each.loads or ".".join(filter(None, [each.find_module(package), each.attribute]))
     if any(word in source for word in IMPORTS_BY_TEXT):

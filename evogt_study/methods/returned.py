@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import ReturnError, shorten
 from evogt_study.schema.records import EXACT, Datum, Record
-from evogt_study.schema.values import to_numpy_date
+from evogt_study.schema.values import to_nanoseconds, to_numpy_date
 from evogt_study.schema.variables import RETURNED_DTYPE, explain_reserved_name, holds_attribute
 
 ALONE = "value"
@@ -83,9 +83,12 @@ class _RecordBuilder:
         if hasattr(value, "to_xarray"):  # of pandas
             value = _to_xarray(name or ALONE, value)
         prefix = f"{name}_" if name else ""
-        if hasattr(value, "data_vars"):
-            for group, data in _iterate_groups(value):
-                self._add_dataset(prefix + group, data)
+        if hasattr(value, "subtree"):  # a DataTree
+            for node in value.subtree:
+                group = node.path.removeprefix(value.path.rstrip("/")).strip("/").replace("/", "_")
+                self._add_dataset(f"{prefix}{group}_" if group else prefix, node.to_dataset(inherit=False))
+        elif hasattr(value, "data_vars"):
+            self._add_dataset(prefix, value)
         elif hasattr(value, "dims") and hasattr(value, "coords"):  # a DataArray
             name = name or str(value.name or ALONE)
             self._add_coordinates("", value.coords)
@@ -101,9 +104,12 @@ class _RecordBuilder:
             self.lacks_a_value |= bool(name)
         elif callable(value):
             self.left_out.add(f"`{name or ALONE}` (a function)")
+        elif _is_pair(value):
+            names = value[0] if isinstance(value[0], (list, tuple)) else [value[0]]
+            self._add_datum(name or ALONE, tuple(names), value[1], {})
         else:
-            dims, array = _split_pair(name or ALONE, value)
-            self._add_datum(name or ALONE, dims, array, {})
+            array = _to_array(name or ALONE, value)
+            self._add_datum(name or ALONE, tuple(f"{name or ALONE}_{i}" for i in range(array.ndim)), array, {})
 
     def add_mapping(self, prefix: str, values: Mapping[Any, Any]) -> None:
         """Add the values of a mapping.  The names of mappings in it follow its own."""
@@ -203,25 +209,11 @@ def _iterate_fields(value: Any) -> Iterator[tuple[str, Any]]:
             yield str(name), part
 
 
-def _iterate_groups(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a Dataset, or the groups of a DataTree, each with the beginning of its names."""
-    if not hasattr(value, "subtree"):
-        yield "", value
-        return
-    root = value.path.rstrip("/")
-    for node in value.subtree:
-        group = node.path.removeprefix(root).strip("/").replace("/", "_")
-        yield (f"{group}_" if group else ""), node.to_dataset(inherit=False)
-
-
-def _split_pair(name: str, value: Any) -> tuple[tuple[str, ...], Any]:
-    """Return the dimensions and the values of a ``(dims, array)`` pair, or of an array without dimension names."""
-    if isinstance(value, tuple) and len(value) == 2 and not isinstance(value[1], str):
-        names = value[0] if isinstance(value[0], (list, tuple)) else [value[0]]
-        if all(isinstance(each, str) for each in names):
-            return tuple(names), value[1]
-    array = _to_array(name, value)
-    return tuple(f"{name}_{number}" for number in range(array.ndim)), array
+def _is_pair(value: Any) -> bool:
+    """Return True for ``(dims, array)``."""
+    if not (isinstance(value, tuple) and len(value) == 2) or isinstance(value[1], str):
+        return False
+    return all(isinstance(each, str) for each in (value[0] if isinstance(value[0], (list, tuple)) else [value[0]]))
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -251,7 +243,10 @@ def _check_array(name: str, value: Any) -> npt.NDArray[Any]:
     if kind in "biuU" or (kind in _WIDEST and array.dtype.itemsize <= _WIDEST[kind]):
         return array
     if kind in "Mm":
-        return _to_nanoseconds(name, array)
+        try:
+            return to_nanoseconds(array)
+        except ValueError as error:
+            raise ReturnError(f"the function returned `{name}` of dtype {array.dtype}. Return {error}") from None
     names = sorted({type(entry).__name__ for entry in array.ravel()}) if kind == "O" and array.size else []
     found = (
         f"type {names[0]}" if len(names) == 1 else "types " + " and ".join(names) if names else f"dtype {array.dtype}"
@@ -274,7 +269,7 @@ def _to_array(name: str, value: Any) -> npt.NDArray[Any]:
         raise ReturnError(f"the function returned `{name}`, lists of different lengths. Return an array") from None
     if array.dtype.kind == "U" and not isinstance(value, (np.ndarray, np.generic)):
         given = np.asarray(value, dtype=object).ravel()
-        if any(not isinstance(text, str) for text in given):  # NumPy would convert numbers beside strings
+        if not all(isinstance(text, str) for text in given):  # NumPy would convert numbers beside strings
             raise ReturnError(f"the function returned `{name}`, strings and other values in one list. Separate them")
         if any(text.endswith("\0") for text in given):  # NumPy cuts these
             raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
@@ -288,37 +283,20 @@ def _to_array(name: str, value: Any) -> npt.NDArray[Any]:
 def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return strings, numbers or dates that are objects in an array of their own type, anything else as it is."""
     entries = list(array.ravel())
-    if entries and all(isinstance(entry, str) and not entry.endswith("\0") for entry in entries):  # NumPy cuts these
+    if not entries or any(getattr(entry, "tzinfo", None) is not None for entry in entries):
+        return array
+    if all(isinstance(entry, str) and not entry.endswith("\0") for entry in entries):  # NumPy cuts these
         return array.astype(str)
-    zoned = any(isinstance(entry, datetime) and entry.tzinfo is not None for entry in entries)
     for types in ((date, np.datetime64), (timedelta, np.timedelta64)):
-        if entries and all(isinstance(entry, types) for entry in entries) and not zoned:
+        if all(isinstance(entry, types) for entry in entries):
             # exactly: a date or duration of pandas has nanoseconds
             return np.array([to_numpy_date(entry) for entry in entries]).reshape(array.shape)
-    kind = type(entries[0]) if entries else object
-    if issubclass(kind, (int, float, complex, np.number, np.bool_)) and all(type(entry) is kind for entry in entries):
+    (kind, *others) = set(map(type, entries))
+    if not others and issubclass(kind, (int, float, complex, np.number, np.bool_)):
         numbers = np.array(entries)
         is_exact = kind is not int or numbers.tolist() == entries  # NumPy rounds integers of more than 64 bits
         return numbers.reshape(array.shape) if numbers.dtype.kind in "biufc" and is_exact else array
     return array
-
-
-def _to_nanoseconds(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return dates or durations in nanoseconds.  Raises ReturnError if this would change them."""
-    target = np.dtype(f"{array.dtype.kind}8[ns]")
-    if array.dtype == target:
-        return array
-    try:
-        converted = array.astype(target)
-        has_length = array.dtype.kind == "M" or np.datetime_data(array.dtype)[0] not in "YM"
-        same = has_length and np.array_equal(converted.astype(array.dtype), array, equal_nan=True)
-    except (TypeError, ValueError, OverflowError):
-        same = False
-    if not same:
-        raise ReturnError(
-            f"the function returned `{name}` of dtype {array.dtype}, which nanoseconds from 1678 to 2262 cannot hold"
-        )
-    return converted
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -364,8 +342,5 @@ def _is_storable(value: Any) -> bool:
         return all(map(_is_storable, value)) and len({isinstance(each, str) for each in value}) == 1
     if isinstance(value, str):
         return _is_text(value)
-    if isinstance(value, int):
-        return not isinstance(value, bool) and -(2**63) <= value < 2**63
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.ndim < 2 and value.size > 0 and value.dtype.kind in "iuf" and value.dtype.itemsize <= 8
-    return isinstance(value, float)
+    array = np.asarray(value) if isinstance(value, (int, float, np.ndarray, np.generic)) else np.array(None)
+    return array.ndim < 2 and array.size > 0 and array.dtype.kind in "iuf" and array.dtype.itemsize <= 8

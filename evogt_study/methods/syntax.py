@@ -10,12 +10,13 @@ import ast
 import hashlib
 import json
 import linecache
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from types import CodeType, FunctionType
-from typing import Any
+from functools import cached_property, lru_cache, partial
+from itertools import groupby
+from types import CodeType, FunctionType, MethodType
+from typing import Any, cast
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -40,6 +41,11 @@ def hash_constant(value: Any) -> str:
     return hash_part("Constant", type=type(value).__name__, value=text)
 
 
+def hash_import(name: str) -> str:
+    """Return the form of something that is installed, which counts by its name."""
+    return hash_part("import", name=name)
+
+
 def hash_tree(node: Any) -> Any:
     """Return the form of a syntax tree, or a list of forms for a list of trees."""
     if isinstance(node, list):
@@ -54,8 +60,12 @@ def hash_tree(node: Any) -> Any:
     fields = {name: value for name, value in ast.iter_fields(node) if name not in _NO_CODE}
     if isinstance(node, (*DEFINITIONS, ast.Module)) and node.body and _is_text(node.body[0]):
         fields["body"] = node.body[1:]
-    if isinstance(node, ast.JoinedStr):
-        fields["values"] = list(_join_texts(node.values))
+    if isinstance(node, ast.JoinedStr):  # Python 3.12 has an empty text between two fields
+        fields["values"] = []
+        for is_text, group in groupby(node.values, lambda each: isinstance(each, ast.Constant)):
+            parts: list[Any] = list(group)
+            text = "".join(part.value for part in parts) if is_text else ""
+            fields["values"] += [ast.Constant(text)] * bool(text) if is_text else parts
     made = {name: hash_tree(value) for name, value in fields.items()}
     if isinstance(node, ast.Set):  # its order means nothing
         made["elts"].sort()
@@ -64,21 +74,6 @@ def hash_tree(node: Any) -> Any:
 
 def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-# Python 3.12 has an empty text between two fields
-def _join_texts(values: Iterable[ast.expr]) -> Iterator[ast.expr]:
-    text = ""
-    for value in values:
-        if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            text += value.value
-            continue
-        if text:
-            yield ast.Constant(text)
-        yield value
-        text = ""
-    if text:
-        yield ast.Constant(text)
 
 
 @dataclass(frozen=True)
@@ -131,12 +126,11 @@ class Names(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if not isinstance(node.ctx, ast.Load):
             self.changes.add(find_owner(node))
-        attributes: list[str] = []
-        inner: Any = node
+        attributes, inner = "", cast("ast.expr", node)
         while isinstance(inner, ast.Attribute):
-            attributes, inner = [inner.attr, *attributes], inner.value
+            attributes, inner = f".{inner.attr}{attributes}", inner.value
         if isinstance(inner, ast.Name):
-            self.uses.add(".".join([inner.id, *attributes]))
+            self.uses.add(inner.id + attributes)
         else:
             self.visit(inner)
 
@@ -241,8 +235,11 @@ class Statement:
 
     @cached_property
     def form(self) -> str:
-        """Its form as a text."""
-        return str(hash_tree(self.node))
+        """Its form: of an assignment the form of the value, of an import the form of what is imported."""
+        if isinstance(self.node, IMPORTS):
+            (each,) = self.names.imports
+            return hash_import(f"{'.' * each.level}{each.module}.{each.attribute}".rstrip("."))
+        return str(hash_tree(self.assigned or self.node))
 
     @cached_property
     def names(self) -> Names:
@@ -253,10 +250,6 @@ class Statement:
     def roots(self) -> set[str]:
         """Names that it uses, without attributes."""
         return set(map(get_root, self.names.uses))
-
-    def is_replaced_by(self, values: Collection[str]) -> bool:
-        """Return True if all names that it binds are among those whose values count in its place."""
-        return bool(self.names.binds) and all(name in values for name in self.names.binds)
 
     @cached_property
     def runs(self) -> set[str]:
@@ -285,14 +278,11 @@ class Statement:
     @cached_property
     def is_ordered(self) -> bool:
         """True if its position among the statements counts: for all except definitions and values without calls."""
-        if isinstance(self.node, (*DEFINITIONS, *IMPORTS)):
-            return False
-        parts = [] if self.assigned is None else list(ast.walk(self.assigned))
+        if self.assigned is None:
+            return not isinstance(self.node, (*DEFINITIONS, *IMPORTS))
+        calls = [part for part in ast.walk(self.assigned) if isinstance(part, (ast.Call, ast.Await))]
         # the only text of a set may be a call
-        calls = [part for part in parts if isinstance(part, (ast.Call, ast.Await))]
-        return not parts or any(
-            getattr(getattr(part, "func", None), "id", "") not in ("set", "frozenset") for part in calls
-        )
+        return any(getattr(getattr(part, "func", None), "id", "") not in ("set", "frozenset") for part in calls)
 
 
 def is_constant(node: ast.expr | None) -> bool:
@@ -302,8 +292,11 @@ def is_constant(node: ast.expr | None) -> bool:
 
 @lru_cache(maxsize=64)
 def parse_statements(text: str) -> tuple[Statement, ...]:
-    """Return the statements of a file, each import and each value as one.  Raises SyntaxError for no Python."""
-    return tuple(Statement(part) for node in ast.parse(text).body for part in _split(node))
+    """Return the statements of a file, each import and each value as one, or none if it is no Python."""
+    try:
+        return tuple(Statement(part) for node in ast.parse(text).body for part in _split(node))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
 
 
 def _split(node: ast.stmt) -> list[ast.stmt]:
@@ -340,6 +333,14 @@ def unwrap(value: Any) -> Any:
         if inner is None:
             break
         value = inner
+    return value
+
+
+def find_function(value: Any) -> Any:
+    """Return the function behind decorators, partials and bound methods."""
+    value = unwrap(value)
+    while isinstance(value, (partial, MethodType)):
+        value = unwrap(value.func if isinstance(value, partial) else value.__func__)
     return value
 
 
@@ -387,8 +388,8 @@ def describe_code(code: CodeType) -> Any:
     return [code.co_code.hex(), code.co_exceptiontable.hex(), names, constants]
 
 
-def list_cells(names: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts of a notebook's cells, in their order, as far as Python knows them."""
+def list_cells(names: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a notebook's cells, in their order, as far as Python knows them."""
     cells = names.get("In")
     if not (isinstance(cells, list) and all(isinstance(each, str) for each in cells)):
         own = [unwrap(value) for value in list(names.values())]
@@ -396,12 +397,7 @@ def list_cells(names: Mapping[str, Any]) -> Iterator[str]:
         own = [each.__code__ for each in own if isinstance(each, FunctionType) and each.__globals__ is names]
         files = dict.fromkeys(each.co_filename for each in own)
         cells = ["".join(linecache.getlines(file, dict(names))) for file in sorted(files, key=[*files].index)]
-    for text in cells:
-        try:
-            ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-        yield text
+    return list(filter(parse_statements, cells))  # without magic commands, which are no Python
 
 
 def remove_replaced(statements: Sequence[Statement]) -> list[Statement]:

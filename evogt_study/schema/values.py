@@ -13,6 +13,7 @@ import json
 import math
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import cache
@@ -327,14 +328,20 @@ def _date_coordinate(raws: Sequence[Any]) -> list[Any]:
     cast = []
     for made in map(to_numpy_date, raws):
         try:
-            one = made.astype(f"{made.dtype.kind}8[ns]")
-            is_exact = np.isnat(made) or one.astype(made.dtype) == made == one
-        except OverflowError:  # before NumPy 2.5, a cast beyond the range wraps around
-            is_exact = False
-        if not is_exact:
-            raise ValueError(f"dates from 1678 to 2261 and durations below 292 years, in nanoseconds, got {made}")
-        cast.append(one)
+            cast.append(to_nanoseconds(np.asarray(made))[()])
+        except ValueError as error:
+            raise ValueError(f"{error}, got {made}") from None
     return cast
+
+
+def to_nanoseconds(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return dates or durations in nanoseconds.  Raises ValueError if this would change them."""
+    kind, unit = array.dtype.kind, np.datetime_data(array.dtype)[0]
+    with suppress(OverflowError):  # before NumPy 2.5, a cast beyond the range wraps around
+        cast = array.astype(f"{kind}8[ns]")
+        if (kind == "M" or unit not in "YM") and np.array_equal(cast.astype(array.dtype), array, equal_nan=True):
+            return cast
+    raise ValueError("dates from 1678 to 2261 and durations below 292 years, in nanoseconds")
 
 
 def _date_label(raw: Any) -> str:

@@ -16,10 +16,9 @@ import numpy as np
 
 from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.function import PROBLEM, FunctionCase, FunctionMethod, parameters_of_function
+from evogt_study.methods.function import PROBLEM, UserCase, UserFunction, parameters_of_function
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.returned import to_record
-from evogt_study.methods.streams import Common
 from evogt_study.pde.methods.declarations import EvolutionParameters
 from evogt_study.pde.methods.problem_method import ProblemMethod, make_quadrature
 from evogt_study.pde.methods.recording import measure_errors
@@ -39,16 +38,13 @@ JUDGED = ("error", "initial_error", *_RECORDABLE)
 
 
 @dataclass(frozen=True, eq=False)
-class UserSolver(FunctionMethod, ProblemMethod):
+class UserSolver(UserFunction, ProblemMethod):
     """The user's `function`, called with the problem and the parameters of the case by name."""
 
     variables: ClassVar[Mapping[str, Variable]] = {}  # what the function returns brings its own attributes
     keywords: ClassVar[tuple[str, ...]] = ()
 
-    code: UserCode
-    function: Any
     own: tuple[str, ...]
-    common: Common
 
     @staticmethod
     def of(spec: MethodSpec) -> UserSolver:
@@ -83,7 +79,7 @@ class UserSolver(FunctionMethod, ProblemMethod):
         return json_object({"code": canonical_json(self.code.identity), **fixed, **common})
 
 
-class UserSolverCase(FunctionCase):
+class UserSolverCase(UserCase):
     """One call of the function for one problem."""
 
     @property
