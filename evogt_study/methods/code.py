@@ -415,35 +415,26 @@ def _forget_modules(folder: Path, paths: set[str]) -> None:
     importlib.invalidate_caches()
 
 
-def _locate_module(module: str, reference: str) -> Path:
-    """Return the file of a module.  Raises StudyError if there is none."""
-    reason, spec, path = "it has no file", None, None
+def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, str, Path, str, str]:
+    """Return a module's file and text, the folder of its imports, its package, and the hash of the attribute."""
     _check_not_standard(module, reference)
     try:
         if not all(part.isidentifier() for part in module.split(".")):
             raise ImportError("that is no name of a module")
+        places, path = None, Path()
         for name in accumulate(module.split("."), "{}.{}".format):
             # not by `importlib.util.find_spec`, which imports the packages that a module is in
-            spec = next(filter(None, (each.find_spec(name, path) for each in sys.meta_path)), None)
-            path = spec.submodule_search_locations if spec is not None else None
-            if path is None:
-                spec = spec if name == module else None
-                break
-        if spec is None:
-            reason = "there is no such module here"
-        elif spec.origin is not None and Path(spec.origin).is_file():
-            _check_not_standard(module, reference, Path(spec.origin))
-            return Path(spec.origin)
-    except StudyError:
-        raise
+            finders = () if places == () else sys.meta_path  # a module without a path has no modules inside
+            spec = next(filter(None, (each.find_spec(name, places) for each in finders)), None)
+            if spec is None:
+                raise ImportError("there is no such module here")
+            places, path = spec.submodule_search_locations or (), Path(spec.origin or "")
+        if not path.is_file():
+            raise ImportError("it has no file")
     except Exception as error:  # noqa: BLE001  # finders of other packages raise anything
-        reason = shorten(str(error))
-    raise StudyError(f"`{reference}` must read file.py:name or package.module:name, got {module!r}: {reason}")
-
-
-def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, str, Path, str, str]:
-    """Return a module's file and text, the folder of its imports, its package, and the hash of the attribute."""
-    path = _locate_module(module, reference)
+        message = f"must read file.py:name or package.module:name, got {module!r}: {shorten(str(error))}"
+        raise StudyError(f"`{reference}` {message}") from None
+    _check_not_standard(module, reference, path)
     source = read_source(path) if path.suffix == ".py" else ""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     root = path.parents[len(package.split("."))] if package else path.parent

@@ -1,23 +1,13 @@
 """Find the method that a study names.
 
-A study names a method of this distribution, such as ``evolution``, a function as ``file.py:function`` or
-``package.module:function``, or a method that an installed package registers.  A package registers a method by an entry
-point of the group ``evogt_study.methods``::
+A package registers a method by an entry point of the group ``evogt_study.methods``::
 
     [project.entry-points."evogt_study.methods"]
     my_solver = "my_package.solvers:MySolver"
 
-A study then has ``method = "my_solver"``.  The entry is one of
-
-- a function of the parameters (`evogt_study.methods.function`),
-- a function with an argument ``problem``, which is called with the problem of the study if the study states one
-  (`evogt_study.methods.problem_kind`),
-- a subclass of `Method` with a static or class method ``of(spec)`` that makes it from a `MethodSpec`.
-
-A method of another package counts as user code: its fingerprint is part of the run keys.  A method of this distribution
-is known by its name alone.  The module of a method is imported when a study first uses it.
-
-If the method or the problem is an axis, `MethodChoices` holds the methods of all axis values.
+The entry is a function of the parameters, a function with an argument ``problem`` (`evogt_study.methods.problem_kind`),
+or a subclass of `Method` with a static or class method ``of(spec)``.  It counts as user code: its fingerprint is part
+of the run keys.  A method of this distribution is known by its name alone.  Its module is imported when it is used.
 """
 
 from __future__ import annotations
@@ -49,10 +39,7 @@ ONE = ""
 def load_named_method(
     method: str | Mapping[str, str], named: Callable[[str], UserCode]
 ) -> str | UserCode | Alternatives[str | UserCode]:
-    """Return the method of a study, or the methods of an axis by its values.
-
-    named: returns the user code of a reference.  Raises StudyError for an unknown name.
-    """
+    """Return the method of a study, or the methods of an axis by its values.  Raises StudyError for an unknown name."""
     if not isinstance(method, str):
         parts: Any = tuple((label, load_named_method(reference, named)) for label, reference in method.items())
         return Alternatives(parts)

@@ -1,19 +1,13 @@
 """The contract of a kind of problem, which a study states and a method solves.
 
-A package registers a kind by an entry point of the group ``evogt_study.problems``::
+A package registers a `ProblemKind` object by an entry point of the group ``evogt_study.problems``::
 
     [project.entry-points."evogt_study.problems"]
     spring = "my_package.springs:springs"
 
-The entry is an object, an instance of a subclass of `ProblemKind`.  The name of the entry is the ``kind`` in the table
-of a study file, and `Problem.problem_kind` of its problems::
-
-    [problem]
-    kind = "spring"
-    stiffness = 4.0
-
-A table without ``kind``, a problem that is stated by its name, and a function in a file are of the kind `DEFAULT_KIND`.
-A user function with an argument ``problem`` becomes the method `ProblemKind.solver`.
+Its name is the ``kind`` in the table ``[problem]`` of a study, and `ProblemObject.problem_kind`.  A table without
+``kind``, the name of a problem, and a function in a file are of the kind `DEFAULT_KIND`.  A user function with an
+argument ``problem`` becomes the method `ProblemKind.solver`.
 """
 
 from __future__ import annotations

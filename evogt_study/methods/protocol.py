@@ -2,7 +2,7 @@
 
 A method has `parameters`.  `Method.bind` makes a `BoundCase` from their values, and `BoundCase.run` computes a record.
 Each worker makes the method again, by ``of``, from a `MethodSpec`, which holds text and scalars only.  All other
-members are optional.  How a package registers a method: see `evogt_study.methods.loading`.
+members are optional.
 """
 
 from __future__ import annotations

@@ -247,12 +247,11 @@ def _check_array(name: str, value: Any) -> npt.NDArray[Any]:
             return to_nanoseconds(array)
         except ValueError as error:
             raise ReturnError(f"the function returned `{name}` of dtype {array.dtype}. Return {error}") from None
-    names = sorted({type(entry).__name__ for entry in array.ravel()}) if kind == "O" and array.size else []
-    found = (
-        f"type {names[0]}" if len(names) == 1 else "types " + " and ".join(names) if names else f"dtype {array.dtype}"
-    )
-    if any(getattr(entry, "tzinfo", None) is not None for entry in array.ravel() if isinstance(entry, datetime)):
+    entries = list(array.ravel()) if kind == "O" else []
+    if any(getattr(entry, "tzinfo", None) is not None for entry in entries):
         raise ReturnError(f"the function returned `{name}` with a time zone. Return the date in UTC without a zone")
+    names = sorted({type(entry).__name__ for entry in entries})
+    found = f"type{'s' * (len(names) > 1)} {' and '.join(names)}" if names else f"dtype {array.dtype}"
     raise ReturnError(f"the function returned `{name}` of {found}. Return numbers, booleans, strings or dates")
 
 

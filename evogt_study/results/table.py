@@ -217,7 +217,7 @@ class RunTable:
     def _check(self, records: RunRecords, number: npt.NDArray[np.intp]) -> RunRecords:
         """Return the records.  Runs of `number` with values of another shape are failed."""
         counts = np.isin(np.arange(len(records.keys)), number)
-        stacks = [stack if counts.all() else stack.taken(counts[stack.rows]) for stack in records.stacks]
+        stacks = [stack if counts.all() else stack.select(counts[stack.rows]) for stack in records.stacks]
         stacks = [stack for stack in stacks if len(stack.rows)]
         shapes, axes = dict(self.shapes), self.plan.space.names
         if add_shapes(shapes, axes, stacks) is None:  # the usual case
@@ -226,14 +226,14 @@ class RunTable:
         wrong, own = dict[int, str](), dict[int, list[Stack]]()
         for stack in stacks:
             for place, row in enumerate(stack.rows.tolist()):
-                own.setdefault(row, []).append(stack.taken(np.array([place])))
+                own.setdefault(row, []).append(stack.select(np.array([place])))
         for row in sorted(own):
             shapes = dict(self.shapes)
             if message := add_shapes(shapes, axes, own[row]):
                 wrong[row] = f"RunError: {message}"
             else:
                 self.shapes = shapes
-        return records.failed(wrong)
+        return records.mark_failed(wrong)
 
     def records(self, columns: Mapping[str, RunColumn] | None = None) -> tuple[RunRecords, Order]:
         """Return the records of all finished runs and their cases, the first of equal keys.  columns: None for all."""

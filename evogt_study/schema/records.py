@@ -96,7 +96,7 @@ class Stack:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     role: str = VARIABLE
 
-    def taken(self, kept: npt.NDArray[Any]) -> Stack:
+    def select(self, kept: npt.NDArray[Any]) -> Stack:
         """Return the entries at `kept`, a mask or indices, with the numbers of their runs."""
         return replace(self, rows=self.rows[kept], values=self.values[kept])
 
@@ -127,7 +127,7 @@ class RunRecords:
         """Return the runs at `rows`, which increase."""
         if len(rows) == len(self.keys):
             return self
-        parts = (stack.taken(np.isin(stack.rows, rows)) for stack in self.stacks)
+        parts = (stack.select(np.isin(stack.rows, rows)) for stack in self.stacks)
         entries = {name: getattr(self, name) for name in ENTRIES}
         some: dict[str, Any] = {
             name: each[rows] if isinstance(each, np.ndarray) else tuple(each[row] for row in rows)
@@ -137,11 +137,11 @@ class RunRecords:
         stacks = tuple(replace(each, rows=np.searchsorted(rows, each.rows)) for each in parts if len(each.rows))
         return replace(self, **some, stacks=stacks)
 
-    def failed(self, messages: Mapping[int, str]) -> RunRecords:
+    def mark_failed(self, messages: Mapping[int, str]) -> RunRecords:
         """Return the records with the runs of `messages`, by their rows, failed and without values."""
         status, rows = self.status.copy(), list(messages)
         status[rows] = Status.failed
-        kept = (stack.taken(~np.isin(stack.rows, rows)) for stack in self.stacks)
+        kept = (stack.select(~np.isin(stack.rows, rows)) for stack in self.stacks)
         return replace(
             self,
             status=status,

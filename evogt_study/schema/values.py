@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from functools import cache
 from json.encoder import encode_basestring_ascii
 from typing import Any, Protocol, TypeGuard
@@ -351,13 +352,10 @@ def _date_label(raw: Any) -> str:
     if isinstance(made, np.datetime64):
         return str(np.datetime_as_string(made, unit="auto"))
     try:
-        (made,) = _date_coordinate([made])
+        nanoseconds = int(to_nanoseconds(np.asarray(made)).astype("i8"))
     except ValueError:
         return str(made)
-    count = int(made.astype("i8"))
-    seconds, rest = divmod(abs(count), 10**9)
-    digits = f".{rest:09d}".rstrip("0").rstrip(".")
-    return f"{'-' if count < 0 else ''}{seconds}{digits} s"
+    return f"{Decimal(nanoseconds).scaleb(-9).normalize():f} s"
 
 
 def find_value(values: Sequence[Value], text: str) -> int | None:
@@ -366,18 +364,14 @@ def find_value(values: Sequence[Value], text: str) -> int | None:
     for i, (value, label) in enumerate(zip(values, shown, strict=True)):
         if text in (text_label(value), str(label)):
             return i
-    try:
+    with suppress(ValueError):
         if shown and isinstance(shown[0], (np.datetime64, np.timedelta64)):
             return shown.index(np.datetime64(text))
-        number = float(text)
-    except ValueError:
-        return None
-    numbers = [i for i, label in enumerate(shown) if is_number(label)]
-    nearest = min(numbers, key=lambda i: abs(shown[i] - number), default=None)
-    if nearest is None:
-        return None
-    near = NEAR if isinstance(shown[nearest], float) else 0.0
-    return nearest if math.isclose(shown[nearest], number, rel_tol=near) else None
+        number, numbers = float(text), [i for i, label in enumerate(shown) if is_number(label)]
+        nearest = min(numbers, key=lambda i: abs(shown[i] - number))
+        if math.isclose(shown[nearest], number, rel_tol=NEAR if isinstance(shown[nearest], float) else 0.0):
+            return nearest
+    return None
 
 
 # --- types that JSON lacks: how they are written and read -----------------------------------------------------------
@@ -413,11 +407,6 @@ def _check_exact(made: Any, raw: Any, wanted: str) -> Any:
     if not (raw.identical(back) and raw.freq == back.freq if is_index else repr(back) == repr(raw)):
         raise ValueError(wanted)
     return made
-
-
-def _write_datetime(raw: datetime) -> Any:
-    made = {TYPE: "datetime", VALUE: raw.replace(tzinfo=None).isoformat()} | _write_zone(raw)
-    return _check_exact(made, raw, WANTED_ZONE)
 
 
 def _write_zone(raw: datetime) -> dict[str, Any]:
@@ -532,7 +521,9 @@ _WRITERS: Mapping[type, Callable[[Any], Any]] = {
         else {TYPE: "dict", VALUE: [[to_json(name), to_json(entry)] for name, entry in raw.items()]}
     ),
     date: lambda raw: {TYPE: "date", VALUE: raw.isoformat()},
-    datetime: _write_datetime,
+    datetime: lambda raw: _check_exact(
+        {TYPE: "datetime", VALUE: raw.replace(tzinfo=None).isoformat()} | _write_zone(raw), raw, WANTED_ZONE
+    ),
     timedelta: lambda raw: {TYPE: "timedelta", VALUE: [raw.days, raw.seconds, raw.microseconds]},
     np.ndarray: _write_array,
 }
