@@ -11,7 +11,7 @@ from evogt_study.paper.report import summarise
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import read_versions
 from evogt_study.schema.records import VARIABLE
-from evogt_study.schema.values import canonical, text_label
+from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.plan import Plan, plan_phase, plan_study
@@ -40,7 +40,7 @@ def plan_of(name, data) -> Plan:
     (parameter,) = study.pilot.parameters
     gamma = data[parameter].transpose(*study.pilot.by)
     table = {
-        tuple(text_label(canonical(gamma[dim].values[i])) for dim, i in zip(gamma.dims, at, strict=True)): (
+        tuple(text_label(to_canonical(gamma[dim].values[i])) for dim, i in zip(gamma.dims, at, strict=True)): (
             float(value),
         )
         for at, value in np.ndenumerate(gamma.values)

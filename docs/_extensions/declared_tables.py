@@ -22,7 +22,7 @@ from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.methods.declarations import AXES, PARAMETERS, RECORDED, add_kinds
 from evogt_study.schema.parameters import Parameter, Parametrised, declared_parameters
-from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, Variable
+from evogt_study.schema.variables import COORDINATES, RUN_METADATA, Variable
 from evogt_study.study import model as study_file
 
 
@@ -190,7 +190,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "integrators": lambda: kinds(INTEGRATORS),
     "domains": lambda: kinds(DOMAINS),
     "measured": lambda: variables(RECORDED),
-    "bookkeeping": lambda: variables(BOOKKEEPING.values()),
+    "run_metadata": lambda: variables(RUN_METADATA.values()),
     "coordinates": coordinates,
     "failures": failures,
 }

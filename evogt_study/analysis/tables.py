@@ -45,9 +45,9 @@ from evogt_study.inference.intervals import Interval, ratio_interval
 from evogt_study.inference.kernels import HEAVY, Array, Bools, Counts
 from evogt_study.inference.means import unit_sums
 from evogt_study.schema.variables import (
-    BOOKKEEPING,
     CANDIDATE,
     HEADLINE,
+    RUN_METADATA,
     Status,
     direction_and_estimand,
     status_codes,
@@ -397,7 +397,7 @@ def _join_statistics(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
 def user_variables(data: xr.Dataset) -> list[str]:
     """Return names of numeric variables without run metadata: headlines first, then scalars of a run."""
     names = [
-        str(name) for name, each in data.data_vars.items() if each.dtype.kind in "iufb" and name not in BOOKKEEPING
+        str(name) for name, each in data.data_vars.items() if each.dtype.kind in "iufb" and name not in RUN_METADATA
     ]
     axes = data["run_status"].dims if "run_status" in data else data.dims
     return sorted(names, key=lambda name: (data[name].attrs.get(HEADLINE) != 1, not set(data[name].dims) <= set(axes)))

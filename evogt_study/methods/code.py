@@ -49,8 +49,8 @@ from evogt_study.methods.local_files import (
 from evogt_study.methods.problem_kind import is_problem, problem_kind_of
 from evogt_study.methods.streams import CACHED, check_generators
 from evogt_study.methods.syntax import find_function
-from evogt_study.schema.parameters import Parameter, anything
-from evogt_study.schema.values import WANTED, Exact, canonical, from_json, is_composite, labels, to_json
+from evogt_study.schema.parameters import Parameter, read_anything
+from evogt_study.schema.values import WANTED, Exact, from_json, is_composite, make_coordinate, to_canonical, to_json
 from evogt_study.storage.untrusted import hash_file, read_bytes
 
 GROUP = "evogt_study.methods"
@@ -323,9 +323,9 @@ def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
             raise StudyError(f"`{reference}` must have named arguments only, got {argument}")
         default, has_default = None, argument.default is not argument.empty
         with suppress(ValueError, RecursionError):  # no value of a parameter; the function keeps it to itself
-            if has_default and labels([known := canonical(argument.default)]):
+            if has_default and make_coordinate([known := to_canonical(argument.default)]):
                 default = known
-        declared[name] = Parameter(name, WANTED, anything, default=default, optional=has_default)
+        declared[name] = Parameter(name, WANTED, read_anything, default=default, optional=has_default)
     return declared
 
 

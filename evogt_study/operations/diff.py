@@ -18,8 +18,8 @@ from evogt_study.operations.compare import Difference, differences, software_cha
 from evogt_study.operations.merge import Source
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import returned_attributes, returned_coordinates
-from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, MAIN, PILOT, Status
+from evogt_study.schema.values import text_label, to_canonical
+from evogt_study.schema.variables import COORDINATES, MAIN, PILOT, RUN_METADATA, Status
 from evogt_study.study.case_space import join_names
 
 MAX_RUNS = 10
@@ -163,7 +163,7 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
 def _parameters(data: xr.Dataset) -> list[str]:
     """Return names of axes, constants and dependent parameters."""
     axes = data["run_status"].dims
-    other = {*BOOKKEEPING, *COORDINATES, *returned_coordinates(data), *returned_attributes(data).values()}
+    other = {*RUN_METADATA, *COORDINATES, *returned_coordinates(data), *returned_attributes(data).values()}
     return [str(name) for name in data.coords if name not in other and set(data[name].dims) <= set(axes)]
 
 
@@ -185,7 +185,7 @@ def _cases(source: Source, data: xr.Dataset, names: Sequence[str]) -> dict[tuple
 
 
 def _label(value: Any) -> str:
-    return text_label(canonical(value))
+    return text_label(to_canonical(value))
 
 
 def _other_parameters(

@@ -18,7 +18,7 @@ from evogt_study.analysis.runs import count_status
 from evogt_study.errors import InputError, ResultError, suggest
 from evogt_study.results.netcdf import open_partial_result
 from evogt_study.schema.status import Completeness
-from evogt_study.schema.values import NEAR, canonical, text_label
+from evogt_study.schema.values import NEAR, text_label, to_canonical
 from evogt_study.schema.variables import MAIN, STATUS_NAMES, status_codes
 from evogt_study.storage.paths import description_path
 
@@ -56,7 +56,7 @@ class Condition:
 
 def _names_of(value: object) -> set[str]:
     """Return the texts by which a value can be named: "own.py:method", "own.py", "own" and "method" for a function."""
-    text = text_label(canonical(value))
+    text = text_label(to_canonical(value))
     file, _, function = text.rpartition(":") if ".py:" in text else ("", "", "")
     return {text, file, file.removesuffix(".py"), function} - {""} | {text}
 

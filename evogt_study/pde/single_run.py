@@ -34,7 +34,7 @@ from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, Reference, Solution, compute_stage
 from evogt_study.pde.pipeline import solve_arrays as solve_arrays
 from evogt_study.schema.records import Datum
-from evogt_study.schema.values import labels
+from evogt_study.schema.values import make_coordinate
 from evogt_study.schema.variables import warn_of_accuracy
 from evogt_study.storage.hdf5 import HDF5_LOCK
 
@@ -215,7 +215,7 @@ def label_solution(solution: Solution, certificates: Mapping[str, Datum], field:
         "final_time": run.grid.final_time, "dt": run.grid.dt, "time_integrator": run.integrator.name,
         **run.integrator.values,
     }  # fmt: skip
-    shown = {name: labels([value])[0] for name, value in parameters.items() if value is not None}
+    shown = {name: make_coordinate([value])[0] for name, value in parameters.items() if value is not None}
     known = {**PARAMETERS, **dictionary.parameters(), **run.integrator.parameters()}
     constants = {name: ((), label, known[name].attributes(label)) for name, label in shown.items()}
     own = {

@@ -16,7 +16,7 @@ import xarray as xr
 from evogt_study.errors import PilotError, StudyError, shorten
 from evogt_study.inference.sequential import Decision, decide
 from evogt_study.results.table import RunTable
-from evogt_study.schema.values import canonical, text_label
+from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status, to_losses
 from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.phases import SEED, Candidate, Labels, Phase, Precision, join_values
@@ -151,7 +151,7 @@ def find_planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Parameter
     names = [name for name in phase.space.names if name != SEED]
     counts: dict[Labels, int] = {}
     for data in results:
-        labels = [[text_label(canonical(value)) for value in data[name].values] for name in names]
+        labels = [[text_label(to_canonical(value)) for value in data[name].values] for name in names]
         found = (data["run_key"].astype(str) != "").sum(SEED).transpose(*names)
         for place, setup in _setups(labels):
             counts[setup] = max(int(found.values[place]), counts.get(setup, 0))

@@ -17,9 +17,9 @@ import xarray as xr
 from evogt_study.errors import DamagedResultError, ResultError, shorten
 from evogt_study.results.index import DIGESTS as DIGESTS
 from evogt_study.schema.variables import (
-    BOOKKEEPING,
     EARLIER_PHASES,
     OUTPUT,
+    RUN_METADATA,
     STATUS_FLAGS,
     STATUS_NAMES,
     Status,
@@ -52,7 +52,7 @@ def returned_attributes(data: xr.Dataset) -> dict[str, str]:
 
 def select_metadata(data: xr.Dataset, variables: Sequence[str] = ()) -> xr.Dataset:
     """Return the run metadata of a result, and these variables as far as it has them."""
-    return data[[name for name in (*BOOKKEEPING, *variables) if name in data]]
+    return data[[name for name in (*RUN_METADATA, *variables) if name in data]]
 
 
 def with_status_names(data: xr.Dataset) -> xr.Dataset:
@@ -85,7 +85,7 @@ def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
 
 def lacks_parts(data: xr.Dataset) -> bool:
     """Return True if a group of a file has not all parts of a result."""
-    is_whole = set(BOOKKEEPING) - {OUTPUT} <= set(data.variables) and SOFTWARE_SETS in data["run_software"].attrs
+    is_whole = set(RUN_METADATA) - {OUTPUT} <= set(data.variables) and SOFTWARE_SETS in data["run_software"].attrs
     return not (is_whole and {"study", RESULT_SCHEMA} <= set(data.attrs))
 
 

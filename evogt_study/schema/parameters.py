@@ -2,7 +2,7 @@
 
 `Parameter` declares one parameter.  `parameter_field` makes a dataclass field that declares one, and
 `declared_parameters` reads the fields of a dataclass.
-`integer` to `anything` are readers of raw values.
+`integer` to `read_anything` are readers of raw values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.registry import Registry
-from evogt_study.schema.values import Value, Values, canonical, text_label
+from evogt_study.schema.values import Value, Values, text_label, to_canonical
 from evogt_study.schema.variables import LABEL
 
 T = TypeVar("T")
@@ -68,8 +68,8 @@ class Parameter:
             if isinstance(error, ParameterError) and error.name == self.name:  # the reader knows more
                 raise error.at(where) from None
             # of any value the message says what this one cannot be
-            wanted = str(error) if self.read is anything and isinstance(error, ValueError) else self.wanted
-            if self.read is not anything and isinstance(raw, int) and raw >= 2**BITS:
+            wanted = str(error) if self.read is read_anything and isinstance(error, ValueError) else self.wanted
+            if self.read is not read_anything and isinstance(raw, int) and raw >= 2**BITS:
                 wanted += f" and below 2^{BITS}"
             raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
 
@@ -118,7 +118,7 @@ def integer(minimum: int, maximum: int = 2**BITS - 1) -> Reader:
 
 def _read_if(admits: Callable[[Any], bool]) -> Reader:
     def read(raw: Any) -> Value:
-        value = canonical(raw)
+        value = to_canonical(raw)
         if not admits(value):
             raise ValueError
         return value
@@ -167,9 +167,9 @@ def several(single: Reader) -> Reader:
     return read
 
 
-def anything(raw: Any) -> Value:
+def read_anything(raw: Any) -> Value:
     """Return any value as it is: the parameters of a user function."""
-    return canonical(raw)
+    return to_canonical(raw)
 
 
 NO_PARAMETER: Mapping[str, None] = {DECLARES: None}
@@ -307,12 +307,12 @@ _PLAIN: Mapping[Any, tuple[str, Reader]] = {
 
 
 def _read_option(options: Collection[Any]) -> tuple[str, Reader]:
-    known = [canonical(option) for option in options]
+    known = [to_canonical(option) for option in options]
     if not known:
         raise TypeError("an enumeration without members")
 
     def read(raw: Any) -> Value:
-        value = canonical(raw)
+        value = to_canonical(raw)
         return known[[(type(option), option) for option in known].index((type(value), value))]
 
     return f"one of {', '.join(map(text_label, known))}", read

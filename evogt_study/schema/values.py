@@ -109,7 +109,7 @@ _LIKE_PYTHON = frozenset(map(np.dtype, (np.bool_, np.int64, np.uint64, np.float6
 """Types of NumPy whose scalars equal Python's to the bit."""
 
 
-def canonical(raw: Any) -> Value:
+def to_canonical(raw: Any) -> Value:
     """Return `raw` as a value: a scalar as it is, anything else as `Exact`.  Raises ValueError if it cannot be one."""
     # plain numbers first: there may be millions
     if (type(raw) is int and abs(raw) < 2**63) or (type(raw) is float and raw == raw) or type(raw) is np.int64:
@@ -238,7 +238,7 @@ def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
 # --- coordinates ------------------------------------------------------------------------------------------------------
 
 
-def labels(values: Sequence[Value]) -> list[Any]:
+def make_coordinate(values: Sequence[Value]) -> list[Any]:
     """Return the coordinate values: of one kind, floats for numbers, else strings.  Raises ValueError if none fits."""
     types: set[Any] = set(map(type, values))
     kinds = set(map(_kind_of_type, types))
@@ -360,7 +360,7 @@ def _date_label(raw: Any) -> str:
 
 def find_value(values: Sequence[Value], text: str) -> int | None:
     """Return the index of the value that `text` states: by its coordinate value, its text, or the nearest number."""
-    shown = labels(values)
+    shown = make_coordinate(values)
     for i, (value, label) in enumerate(zip(values, shown, strict=True)):
         if text in (text_label(value), str(label)):
             return i

@@ -139,7 +139,7 @@ FINAL = (Status.ok, Status.diverged)
 attempt may be ok."""
 OUTPUT = "run_output"
 """The only run metadata that a result may lack."""
-BOOKKEEPING = {
+RUN_METADATA = {
     variable.name: variable
     for variable in (
         Variable("run_status", "status of the run", "only runs with status ok have values", (), "", QUALITY),
@@ -177,7 +177,7 @@ def find_group_name(phase: str) -> str | None:
 
 
 # run_output: what a run printed
-_RESERVED = frozenset({*BOOKKEEPING, "run_output", *map(find_group_name, EARLIER_PHASES)})
+_RESERVED = frozenset({*RUN_METADATA, "run_output", *map(find_group_name, EARLIER_PHASES)})
 """Names that a result file uses itself."""
 
 

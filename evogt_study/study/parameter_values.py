@@ -16,7 +16,7 @@ import numpy as np
 
 from evogt_study.errors import FormulaError, ParameterError, StudyError, as_sentence, shorten, suggest
 from evogt_study.methods.protocol import Method
-from evogt_study.schema.parameters import anything
+from evogt_study.schema.parameters import read_anything
 from evogt_study.schema.records import Needs
 from evogt_study.schema.values import (
     FINGERPRINT,
@@ -28,7 +28,7 @@ from evogt_study.schema.values import (
     from_json,
     is_composite,
     is_number,
-    labels,
+    make_coordinate,
     object_under_name,
     text_label,
     to_plain,
@@ -141,7 +141,7 @@ class Declared:
     def labels(self, name: str, values: Sequence[Value], place: SourceLocation) -> list[Any]:
         """Return the coordinate values.  Raises StudyError if no type of a file holds them."""
         try:
-            return labels(values)
+            return make_coordinate(values)
         except ValueError as error:
             raise place.error(f"`{name}` must have {error}") from None
 
@@ -156,7 +156,7 @@ class Declared:
                 if type(raw) not in (int, float, str):
                     raw = raw if isinstance(raw, Exact) else from_json(raw)
                     # the values of a declared parameter have types of Python
-                    raw = raw if parameter.read is anything else to_plain(raw)
+                    raw = raw if parameter.read is read_anything else to_plain(raw)
                 if parameter.resolve is not None:
                     raw = parameter.resolve(raw, Path(self.file).parent)
                 found.append(parameter.value(raw))

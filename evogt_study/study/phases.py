@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from evogt_study.errors import ParameterError, StudyError, shorten
 from evogt_study.inference.intervals import MIN_UNITS
 from evogt_study.inference.sequential import Goal
-from evogt_study.schema.values import Value, is_number, labels, text_label
+from evogt_study.schema.values import Value, is_number, make_coordinate, text_label
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, ParameterTable
 
@@ -185,7 +185,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     """Return the precision and the space with the seeds that a setup may need.  Raises StudyError."""
     place = declared.place("precision")
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
-    integer_seeds = [int(value) for value in labels(seeds) if isinstance(value, int) and not isinstance(value, bool)]
+    integer_seeds = [int(each) for each in make_coordinate(seeds) if type(each) is int]
     if len(integer_seeds) < MIN_UNITS or len(integer_seeds) < len(seeds):
         message = f"`precision` must be of a study with a `seed` axis of at least {MIN_UNITS} integers"
         raise declared.place("axes.seed").error(f"{message}, got {len(seeds)}")

@@ -14,7 +14,7 @@ from evogt_study.results.dataset import dataset
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.run_metadata import SCHEMA_VERSION
 from evogt_study.results.table import RunTable
-from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, Status, status_codes
+from evogt_study.schema.variables import LONGEST_NAME, RUN_METADATA, Status, status_codes
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, compute_here
 
@@ -72,7 +72,7 @@ def test_runs_may_return_different_variables(batch_of):
 UNWRITABLE = ("run_pilot", "string5", "string12", "_nc4_non_coord_v")
 """Names with which the file cannot be written, or is read back wrongly."""
 NOTHING = ("None", "{}", "xr.Dataset()", "pd.DataFrame()", "{'a': {}}", "print")
-RESERVED = (*BOOKKEEPING, *UNWRITABLE)
+RESERVED = (*RUN_METADATA, *UNWRITABLE)
 REFUSED = {
     **TABLE["refused"],
     **{f"nothing, as {each}": (each, ["the function returned nothing to store"]) for each in NOTHING},
@@ -95,7 +95,7 @@ def test_what_a_function_may_not_return(batch_of, name):
     assert only(records).rows.tolist() == [0, 2]
 
 
-@pytest.mark.parametrize("name", [*UNWRITABLE, *BOOKKEEPING, "k" * (LONGEST_NAME + 1), "ε" * (LONGEST_NAME // 2 + 1)])
+@pytest.mark.parametrize("name", [*UNWRITABLE, *RUN_METADATA, "k" * (LONGEST_NAME + 1), "ε" * (LONGEST_NAME // 2 + 1)])
 @pytest.mark.parametrize("given", ["[axes]\n{name} = [1, 2]", "[axes]\nseed = [0]\n[constants]\n{name} = 1", AXES])
 def test_parameters_that_a_file_cannot_hold_are_refused_before_anything_runs(own_study, name, given):
     with pytest.raises(StudyError, match=f"the argument `{name}` must have another name, since"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evogt_study.pde.numerics import QuadratureRule
-from evogt_study.schema.values import canonical, content_hash, find_value, labels, text_label
+from evogt_study.schema.values import content_hash, find_value, make_coordinate, text_label, to_canonical
 
 GAUSS, MIDPOINT = QuadratureRule("gauss_legendre", 320), QuadratureRule("composite_midpoint", 4096)
 
@@ -38,7 +38,7 @@ def test_a_known_content_has_a_known_hash():
     ],
 )  # fmt: skip
 def test_labels(values, expected):
-    found = labels(values)
+    found = make_coordinate(values)
     assert found == expected
     assert [type(label) for label in found] == [type(label) for label in expected]
 
@@ -73,4 +73,4 @@ def test_a_value_in_one_word(value, expected):
     ],
 )  # fmt: skip
 def test_a_value_is_found_by_its_text(values, text, expected):
-    assert find_value([canonical(value) for value in values], text) == expected
+    assert find_value([to_canonical(value) for value in values], text) == expected

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evogt_study.pde.methods.declarations import RECORDED, VARIABLES
-from evogt_study.schema.variables import BOOKKEEPING, CONTENT, Status
+from evogt_study.schema.variables import CONTENT, RUN_METADATA, Status
 
 PAGE = (Path(__file__).parents[2] / "data" / "README.md").read_text()
 MEASURED = [each.name for each in RECORDED]
@@ -16,9 +16,9 @@ def test_the_page_states_the_flag_of_a_status(status):
     assert f"{status.name} {status.value}" in PAGE
 
 
-@pytest.mark.parametrize("name", [*MEASURED, *BOOKKEEPING])
+@pytest.mark.parametrize("name", [*MEASURED, *RUN_METADATA])
 def test_attributes_that_a_reader_of_the_file_needs(name):
-    attributes = {**VARIABLES, **BOOKKEEPING}[name].attributes
+    attributes = {**VARIABLES, **RUN_METADATA}[name].attributes
     assert attributes["long_name"]
     assert attributes[CONTENT] in ("modelResult", "qualityInformation", "auxiliaryInformation")
     assert name not in MEASURED or attributes["units"]
