@@ -35,17 +35,10 @@ import cloudpickle
 import numpy as np
 
 from evogt_study.errors import StudyError, shorten
+from evogt_study.methods import local_files
 from evogt_study.methods.command import Program, is_command
 from evogt_study.methods.fingerprint import UsedCode, fingerprint_file, fingerprint_object
-from evogt_study.methods.local_files import (
-    Contents,
-    add_depends,
-    hash_code_files,
-    hash_content,
-    hash_depends,
-    is_local,
-    read_source,
-)
+from evogt_study.methods.local_files import Contents, is_local
 from evogt_study.methods.problem_kind import is_problem, problem_kind_of
 from evogt_study.methods.streams import CACHED, check_generators
 from evogt_study.methods.syntax import find_function
@@ -180,7 +173,7 @@ class UserCode:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of everything that it depends on; equal however a study names it."""
-        return self.recorded or add_depends(self.content, self.depends, Path(self.folder))
+        return self.recorded or local_files.add_depends(self.content, self.depends, Path(self.folder))
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -221,7 +214,7 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
         program.check()
         return UserCode(
             kind=CodeKind.COMMAND, reference=reference, attribute=Path(program.words[0]).stem,
-            folder=str(folder.resolve()), depends=hash_depends(depends, folder), content=program.content,
+            folder=str(folder.resolve()), depends=local_files.hash_depends(depends, folder), content=program.content,
             files=tuple(sorted(program.hash_files().items())), text=reference,
         )  # fmt: skip
     file, _, attribute = reference.rpartition(":")
@@ -244,9 +237,8 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
         path, source, root, package, content = _find_installed(module, attribute, reference)
     return UserCode(
         kind=kind, reference=reference, attribute=attribute, module=module, path=str(path),
-        folder=str(folder.resolve()), depends=hash_depends(depends, folder),
-        files=hash_code_files(path, source, root, package or module, folder, depends), content=content, used=used,
-        text=source,
+        folder=str(folder.resolve()), depends=local_files.hash_depends(depends, folder), content=content, used=used,
+        files=local_files.hash_code_files(path, source, root, package or module, folder, depends), text=source,
     )  # fmt: skip
 
 
@@ -257,7 +249,7 @@ def make_code(function: Any, folder: Path) -> UserCode:
     is_installed = inspect.isfunction(function) and not is_local(sys.modules.get(module))
     if is_installed and function.__qualname__.isidentifier():
         return find_named_code(f"{module}:{function.__qualname__}", folder)
-    content, used, payload = _pickle(function, name, "a function")
+    content, payload, used = pickle_object(function, name, "a function")
     path, attribute = ("", name) if used.root is None else (used.root.scope.path, str(used.root.name))
     paths = [Path(str(module.__file__)).resolve() for module in used.whole.values()]
     helpers = {each.name: hash_file(each) for each in paths if each.is_file()}
@@ -435,10 +427,10 @@ def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, 
         message = f"must read file.py:name or package.module:name, got {module!r}: {shorten(str(error))}"
         raise StudyError(f"`{reference}` {message}") from None
     _check_not_standard(module, reference, path)
-    source = read_source(path) if path.suffix == ".py" else ""
+    source = local_files.read_source(path) if path.suffix == ".py" else ""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     root = path.parents[len(package.split("."))] if package else path.parent
-    content = _hash_source(source, attribute, path, root, package)[0] if source else hash_content(path)
+    content = _hash_source(source, attribute, path, root, package)[0] if source else local_files.hash_content(path)
     return path, source, root, package, content
 
 
@@ -474,14 +466,8 @@ def _unpickle(payload: bytes, files: Contents) -> Any:
     return pickle.loads(payload)  # noqa: S301  # pickled by the user's own process, for its workers
 
 
-def pickle_object(value: Any, name: str) -> tuple[str, bytes]:
-    """Return the fingerprint of an object and its bytes.  Raises StudyError if it cannot be sent to workers."""
-    fingerprint, _, payload = _pickle(value, name, "an object")
-    return fingerprint, payload
-
-
-def _pickle(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
-    """Return the fingerprint of something, what it uses, and its bytes.  Raises StudyError."""
+def pickle_object(value: Any, name: str, kind: str = "an object") -> tuple[str, bytes, UsedCode]:
+    """Return the fingerprint of an object, its bytes and what it uses.  Raises StudyError if workers cannot have it."""
     check_generators(value, name)
     with ExitStack() as stack, io.BytesIO() as file:
         try:
@@ -493,7 +479,7 @@ def _pickle(value: Any, name: str, kind: str) -> tuple[str, UsedCode, bytes]:
                     # cloudpickle's list is the whole process's, and others may pickle too
                     stack.callback(cloudpickle.unregister_pickle_by_value, module)
             _Pickler(file).dump(value)
-            return content, used, file.getvalue()
+            return content, file.getvalue(), used
         except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise StudyError(
                 f"`{name}` must be {kind} that can be sent to workers, got one that uses what cannot: "

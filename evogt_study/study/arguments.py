@@ -172,7 +172,7 @@ class StudyArguments:
     def _read_object(self, name: str, label: Any, value: Any) -> dict[str, Any]:
         if not isinstance(label, str) or not label:
             raise StudyError(f"`{name}` must have names that are strings, got {shorten(label)} (axes.{name})")
-        fingerprint, self.objects[fingerprint] = pickle_object(value, f"{name} = {label}")
+        fingerprint, self.objects[fingerprint], _ = pickle_object(value, f"{name} = {label}")
         return {TYPE: OBJECT, FINGERPRINT: fingerprint}
 
     def check(self, file: str) -> tuple[StudyModel, str, Callable[[str, Sequence[str]], UserCode]]:
