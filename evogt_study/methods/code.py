@@ -32,7 +32,6 @@ from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import cloudpickle
-import numpy as np
 
 from evogt_study.errors import StudyError, shorten
 from evogt_study.methods import local_files
@@ -43,7 +42,7 @@ from evogt_study.methods.problem_kind import is_problem, problem_kind_of
 from evogt_study.methods.streams import CACHED, check_generators
 from evogt_study.methods.syntax import find_function
 from evogt_study.schema.parameters import Parameter, read_anything
-from evogt_study.schema.values import WANTED, Exact, from_json, is_composite, make_coordinate, to_canonical, to_json
+from evogt_study.schema.values import WANTED, from_json, is_composite, json_text, make_coordinate, to_canonical
 from evogt_study.storage.untrusted import hash_file, read_bytes
 
 GROUP = "evogt_study.methods"
@@ -202,8 +201,10 @@ class UserCode:
         loaded = self.load()
         if is_problem(loaded):
             return {**known, "problem": loaded.content, "kind": loaded.problem_kind}
-        parameters = read_signature(loaded, self.attribute).values()
-        known["parameters"] = [[each.name, each.optional, _record_default(each.default)] for each in parameters]
+        known["parameters"] = []
+        for each in read_signature(loaded, self.attribute).values():  # a default that no study can state is null
+            default = None if is_composite(each.default) else json.loads(json_text(each.default))
+            known["parameters"].append([each.name, each.optional, default])
         return known | ({"source": self.text[:SOURCE_LIMIT]} if self.kind is CodeKind.OBJECT else {})
 
 
@@ -512,10 +513,3 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
 
 def _cached_names(function: Any, parameters: Mapping[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
-
-
-def _record_default(default: Any) -> Any:
-    """Return the default of an argument in a declaration.  It is null for a value that no study file can state."""
-    if isinstance(default, (Exact, np.generic)):
-        return default.stated if isinstance(default, Exact) else to_json(default)
-    return None if is_composite(default) else default
