@@ -33,7 +33,7 @@ from typing import Any
 
 import cloudpickle
 
-from evogt_study.errors import StudyError, shorten
+from evogt_study.errors import StudyError, cut, shorten
 from evogt_study.methods import local_files
 from evogt_study.methods.command import Program, is_command
 from evogt_study.methods.fingerprint import UsedCode, fingerprint_file, fingerprint_object
@@ -231,10 +231,10 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
         content, used = _hash_source(source, attribute, path, path.parent, "")
         root = path.parent
     else:
-        entries = [] if file else [entry.value for entry in entry_points(group=GROUP, name=reference)]
-        if not (file or entries):
+        names = [entry.value for entry in entry_points(group=GROUP, name=reference)]
+        if not (names or ":" in reference):
             raise StudyError(f"`{reference}` must be an entry point of the group {GROUP}, got none")
-        kind, (module, _, attribute) = CodeKind.MODULE, (entries or [reference])[0].partition(":")
+        kind, (module, _, attribute) = CodeKind.MODULE, (names or [reference])[0].partition(":")
         path, source, root, package, content = _find_installed(module, attribute, reference)
     return UserCode(
         kind=kind, reference=reference, attribute=attribute, module=module, path=str(path),
@@ -425,7 +425,7 @@ def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, 
         if not path.is_file():
             raise ImportError("it has no file")
     except Exception as error:  # noqa: BLE001  # finders of other packages raise anything
-        message = f"must read file.py:name or package.module:name, got {module!r}: {shorten(str(error))}"
+        message = f"must read file.py:name or package.module:name, got {module!r}: {cut(str(error), 80)}"
         raise StudyError(f"`{reference}` {message}") from None
     _check_not_standard(module, reference, path)
     source = local_files.read_source(path) if path.suffix == ".py" else ""

@@ -235,7 +235,7 @@ class Statement:
 
     @cached_property
     def form(self) -> str:
-        """Its form: of an assignment the form of the value, of an import the form of what is imported."""
+        """Its form.  An assignment has the form of its value, and an import the form of the imported thing."""
         if isinstance(self.node, IMPORTS):
             (each,) = self.names.imports
             return hash_import(f"{'.' * each.level}{each.module}.{each.attribute}".rstrip("."))
