@@ -25,8 +25,8 @@ from evogt_study.schema.variables import (
     MEAN,
     NEAREST,
     WIN,
-    direction_and_estimand,
     parse_better,
+    read_direction_and_estimand,
 )
 from evogt_study.study.case_space import join_names
 
@@ -191,7 +191,7 @@ def _read_question(
     values: xr.DataArray, estimand: str, better: str, scale: str, laid_out: Layout, options: dict[str, Any]
 ) -> Question:
     """Return the estimand, direction and scale, from the options, the attributes of the variable and its values."""
-    declared, stated, pooled = direction_and_estimand(values), estimand, laid_out.within > 1
+    declared, stated, pooled = read_direction_and_estimand(values), estimand, laid_out.within > 1
     estimand = estimand or declared[1] or WIN
     statistics.check_options(estimand=(estimand, tests.ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
     direction, target = parse_better(better or declared[0])

@@ -38,7 +38,7 @@ from evogt_study.methods import local_files
 from evogt_study.methods.command import Program, is_command
 from evogt_study.methods.fingerprint import UsedCode, fingerprint_file, fingerprint_object
 from evogt_study.methods.local_files import Contents, is_local
-from evogt_study.methods.problem_kind import is_problem, problem_kind_of
+from evogt_study.methods.problem_kind import find_problem_kind, is_problem
 from evogt_study.methods.streams import CACHED, check_generators
 from evogt_study.methods.syntax import find_function
 from evogt_study.schema.parameters import Parameter, read_anything
@@ -231,10 +231,10 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
         content, used = _hash_source(source, attribute, path, path.parent, "")
         root = path.parent
     else:
-        names = [entry.value for entry in entry_points(group=GROUP, name=reference)]
-        if not (names or ":" in reference):
+        places = [reference] if ":" in reference else [e.value for e in entry_points(group=GROUP, name=reference)]
+        if not places:
             raise StudyError(f"`{reference}` must be an entry point of the group {GROUP}, got none")
-        kind, (module, _, attribute) = CodeKind.MODULE, (names or [reference])[0].partition(":")
+        kind, (module, _, attribute) = CodeKind.MODULE, places[0].partition(":")
         path, source, root, package, content = _find_installed(module, attribute, reference)
     return UserCode(
         kind=kind, reference=reference, attribute=attribute, module=module, path=str(path),
@@ -286,7 +286,7 @@ def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
 def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
     """Return a problem, or a function that has the declared parameters and refuses to be called."""
     if "problem" in content:
-        return problem_kind_of({"kind": content["kind"]}).make(content["problem"])
+        return find_problem_kind({"kind": content["kind"]}).make(content["problem"])
 
     def unknown(**_: Any) -> Any:
         raise StudyError(f"{reference} was not imported, since only what it declares is known")
@@ -507,9 +507,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         if isinstance(value, functools.cached_property):  # which has a lock in Python 3.11
             return functools.cached_property, (value.func,), {"attrname": value.attrname}
         if isinstance(value, CACHED) and is_local(sys.modules.get(value.__module__ or "")):
-            return _cached_names, (value.__wrapped__, value.cache_parameters())
+            return _make_cached, (value.__wrapped__, value.cache_parameters())
         return super().reducer_override(value)
 
 
-def _cached_names(function: Any, parameters: Mapping[str, Any]) -> Any:
+def _make_cached(function: Any, parameters: Mapping[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)

@@ -30,7 +30,7 @@ import numpy as np
 
 from evogt_study.errors import ReturnError, RunError, StudyError, shorten
 from evogt_study.methods.current_run import make_own_folder
-from evogt_study.schema.values import canonical_json, text_hash
+from evogt_study.schema.values import canonical_json, hash_text
 from evogt_study.storage.atomic import identity
 from evogt_study.storage.untrusted import hash_file, read_text
 
@@ -150,7 +150,7 @@ class Program:
             parts["command"] = [self.command, sorted(hashes[name] for name in self.files)]
         if self.container:
             parts["container"] = hashes[self.container]
-        return text_hash(canonical_json(parts))
+        return hash_text(canonical_json(parts))
 
     @property
     def names(self) -> Sequence[str]:

@@ -118,7 +118,7 @@ class Scope:
         for statement in self.statements:
             if statement.is_idle or isinstance(statement.node, IMPORTS):
                 continue
-            names, changed = statement.names, self._names_changed_by(statement.runs)
+            names, changed = statement.names, self._find_changed_names(statement.runs)
             if not isinstance(statement.node, DEFINITIONS):
                 is_value = isinstance(statement.node, (ast.Assign, ast.AnnAssign))
                 used = set() if is_value else statement.roots
@@ -131,7 +131,7 @@ class Scope:
                 found[name].append(statement)
         return dict(found)
 
-    def _names_changed_by(self, called: Iterable[str]) -> set[str]:
+    def _find_changed_names(self, called: Iterable[str]) -> set[str]:
         """Return the names that functions of the file change when they are called."""
         found, waiting, seen = set[str](), list(called), set[str]()
         while waiting:
@@ -546,7 +546,7 @@ class UsedCode:
             spaces = [each.__globals__ for each in vars(kind).values() if isinstance(each, FunctionType)]
             module = sys.modules.get(kind.__module__ or "")
             spaces += [vars(module)] if module is not None else []
-        for names in filter(_are_local, spaces):
+        for names in filter(_is_local_namespace, spaces):
             own = getattr(thing, "__name__", "")
             name = own if names.get(own) is thing else ""
             name = name or next((each for each, value in list(names.items()) if value is thing), "")
@@ -564,7 +564,7 @@ class UsedCode:
             except ValueError:  # it has no value yet
                 enclosed[name] = UnknownValueError
         captured = yield from _hash_each((function.__defaults__, function.__kwdefaults__, enclosed))
-        if not _are_local(function.__globals__):  # one that an installed function made
+        if not _is_local_namespace(function.__globals__):  # one that an installed function made
             text = hash_import(f"{function.__module__}.{function.__qualname__}")
             return hash_part("function", text=text, captured=captured)
         scope = self.read_names(function.__globals__)
@@ -640,7 +640,7 @@ def _is_installed(thing: Any) -> bool:
     return not is_local(module) and getattr(found, "__func__", found) is thing
 
 
-def _are_local(names: Mapping[str, Any]) -> bool:
+def _is_local_namespace(names: Mapping[str, Any]) -> bool:
     """Return True for the names of a module of the user's own."""
     return is_local(sys.modules.get(str(names.get("__name__"))))
 

@@ -51,7 +51,7 @@ class UserFunction(Method):
                 "that solves a problem has an argument `problem`"
             )
         function = spec.method.load()
-        return UserFunction(spec.method, function, parameters_of_function(function, reference), spec.common)
+        return UserFunction(spec.method, function, read_function_parameters(function, reference), spec.common)
 
     def bind(self, values: Values) -> UserCase:
         return UserCase(self, values)
@@ -161,7 +161,7 @@ def list_arguments(function: Any) -> tuple[str, ...]:
         return ()
 
 
-def parameters_of_function(function: Any, reference: str) -> dict[str, Parameter]:
+def read_function_parameters(function: Any, reference: str) -> dict[str, Parameter]:
     """Return a parameter for each argument.  Raises StudyError for a name that a result cannot have."""
     parameters = read_signature(function, reference)
     for name in parameters:

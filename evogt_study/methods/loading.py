@@ -21,7 +21,7 @@ from typing import Any
 from evogt_study.errors import StudyError
 from evogt_study.methods.code import GROUP, UserCode
 from evogt_study.methods.function import PROBLEM, UserFunction, list_arguments
-from evogt_study.methods.problem_kind import problem_kind_of
+from evogt_study.methods.problem_kind import find_problem_kind
 from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec
 from evogt_study.registry import Registry
 from evogt_study.schema.parameters import Parameter, choice, get_defaults
@@ -71,7 +71,7 @@ def _load(spec: MethodSpec) -> Method:
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
         solves = spec.problem is not None and PROBLEM in list_arguments(kind)
-        kind = problem_kind_of(spec.problem).solver if solves else UserFunction
+        kind = find_problem_kind(spec.problem).solver if solves else UserFunction
     method: Method = kind.of(spec)
     return method
 
@@ -106,7 +106,7 @@ class MethodChoices(Method):
     def keywords(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(dict.fromkeys(word for method in self.methods.values() for word in method.keywords))
 
-    def part(self, values: Values) -> tuple[Method, Values]:
+    def select_method(self, values: Values) -> tuple[Method, Values]:
         """Return the method of a case and the values of its parameters, with the defaults of this method."""
         one, other = (str(values[name]) if name in self.chosen else ONE for name in (METHOD, PROBLEM))
         method = self.methods[one, other]
@@ -114,11 +114,11 @@ class MethodChoices(Method):
         return method, get_defaults(method.parameters) | own
 
     def bind(self, values: Values) -> BoundCase:
-        method, own = self.part(values)
+        method, own = self.select_method(values)
         return method.bind(own)
 
     def list_required_parameters(self, values: Values) -> tuple[str, ...]:
-        method, own = self.part(values)
+        method, own = self.select_method(values)
         return tuple(name for name in method.list_required_parameters(own) if name not in own)
 
     @property

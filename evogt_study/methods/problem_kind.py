@@ -69,7 +69,7 @@ class ProblemObject(Protocol):
         """The section ``[problem]`` of a study file."""
 
 
-def problem_kind_of(problem: object) -> ProblemKind:
+def find_problem_kind(problem: object) -> ProblemKind:
     """Return the kind of a problem, or of the problem that a study states.  Raises ParameterError if it is unknown."""
     stated = problem.get("kind") if isinstance(problem, Mapping) else getattr(problem, "problem_kind", None)
     kind: ProblemKind = PROBLEM_KINDS[DEFAULT_KIND if stated is None else str(stated)]
@@ -84,7 +84,7 @@ def states_problem(value: object, folder: Path) -> bool:
     if not isinstance(value, str):
         return is_problem(value) or (isinstance(value, Mapping) and TYPE not in value)
     try:
-        return ":" in value or problem_kind_of(value).read(value, folder, "") is not None
+        return ":" in value or find_problem_kind(value).read(value, folder, "") is not None
     except InputError:
         return False
 

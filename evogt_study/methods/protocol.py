@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from evogt_study.methods.code import UserCode
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import KEY_DIGITS, Value, Values, canonical_json, json_text, text_hash
+from evogt_study.schema.values import KEY_DIGITS, Value, Values, canonical_json, hash_text, json_text
 from evogt_study.schema.variables import Variable
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ class StageCache(Protocol):
 @lru_cache(maxsize=64)  # all cases of a user function have one setup
 def hash_setup(setup: str) -> bytes:
     """Return the hash of a setup, with which the text of a run key begins."""
-    return text_hash(setup).encode()
+    return hash_text(setup).encode()
 
 
 def make_entry(name: str, value: Value, defaults: Values) -> bytes:

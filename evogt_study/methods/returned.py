@@ -276,10 +276,10 @@ def _to_array(name: str, value: Any) -> npt.NDArray[Any]:
         for entry in np.asarray(value, dtype=object).ravel():
             if isinstance(entry, int) and int(float(entry)) != entry:
                 raise ReturnError(f"the function returned `{name}` with the integer {entry}, which no float can hold")
-    return _from_objects(array) if array.dtype.kind in "OT" else array
+    return _convert_objects(array) if array.dtype.kind in "OT" else array
 
 
-def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _convert_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return strings, numbers or dates that are objects in an array of their own type, anything else as it is."""
     entries = list(array.ravel())
     if not entries or any(getattr(entry, "tzinfo", None) is not None for entry in entries):

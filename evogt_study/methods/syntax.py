@@ -176,7 +176,7 @@ class Names(ast.NodeVisitor):
     def _visit_function(self, node: Any) -> None:
         if not isinstance(node, ast.Lambda):
             self.binds.add(node.name)
-        for part in _outer_parts(node):
+        for part in _list_outer_parts(node):
             self.visit(part)
         arguments = {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
         self._include(Names(*_list_body(node), binds=arguments))
@@ -221,7 +221,7 @@ def _list_body(node: Any) -> list[ast.AST]:
     return node.body if isinstance(node.body, list) else [node.body]
 
 
-def _outer_parts(node: Any) -> list[ast.AST]:
+def _list_outer_parts(node: Any) -> list[ast.AST]:
     """Return the decorators, defaults and annotations of a function."""
     body = _list_body(node)
     return [part for part in ast.iter_child_nodes(node) if part not in body]
@@ -255,7 +255,7 @@ class Statement:
     def runs(self) -> set[str]:
         """Names that it uses when the file is imported."""
         is_function = isinstance(self.node, FUNCTIONS)
-        return set(map(get_root, Names(*_outer_parts(self.node)).uses)) if is_function else self.roots
+        return set(map(get_root, Names(*_list_outer_parts(self.node)).uses)) if is_function else self.roots
 
     @cached_property
     def is_idle(self) -> bool:

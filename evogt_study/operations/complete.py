@@ -55,13 +55,13 @@ def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSum
 def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:
     """Return the summary of a result, by its open phases."""
     from evogt_study.analysis.runs import count_status
-    from evogt_study.schema.variables import MAIN, accuracy_warnings
+    from evogt_study.schema.variables import MAIN, list_accuracy_warnings
 
     phases = {MAIN: phases[MAIN], **phases}  # the main phase first
     attributes = phases[MAIN].attrs
     return RunSummary(
         {phase: count_status(data) for phase, data in phases.items()},
-        {phase: list(accuracy_warnings(data)) for phase, data in phases.items()},
+        {phase: list(list_accuracy_warnings(data)) for phase, data in phases.items()},
         str(attributes.get("study", "")),
         str(attributes.get(PLAN, "")),
     )

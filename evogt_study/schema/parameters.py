@@ -189,7 +189,7 @@ def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
         raise InputError(f"`{kind.__name__}` must be a dataclass to have parameters. Add @dataclass(frozen=True)")
     found = {}
     for part in fields(kind):
-        declaration = _declaration(kind, part) if part.init else None
+        declaration = _find_declaration(kind, part) if part.init else None
         if declaration is not None:
             default = part.default if part.default_factory is MISSING else part.default_factory()
             parameter = replace(declaration, name=part.name, default=None, optional=default is None)
@@ -237,7 +237,7 @@ class Parametrised:
         return {name: value for name, value in plain.items() if value is not None}
 
 
-def _declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
+def _find_declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
     """Return the declaration of a field by `parameter_field`, here or in a base class, else by its type."""
     for base in kind.__mro__:
         known = vars(base).get("__dataclass_fields__", {}).get(part.name)
@@ -248,34 +248,34 @@ def _declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
     annotation = SimpleNamespace(__annotations__={part.name: part.type})
     try:
         hint = get_type_hints(annotation, vars(modules[owner.__module__]), dict(vars(owner)))[part.name]
-        return _by_type(hint)
+        return _declare_by_type(hint)
     except (NameError, TypeError, ValueError):
         message = "of a type that a study can state, or declared by evogt_study.schema.parameters.parameter_field"
         raise InputError(f"`{part.name}` of {owner.__name__} must be {message}, got {part.type}") from None
 
 
 @cache  # so that equal types of two classes are equal declarations
-def _by_type(hint: Any) -> Parameter:
+def _declare_by_type(hint: Any) -> Parameter:
     """Return the declaration that a type makes.  Raises TypeError if there is none."""
-    whole = _options(hint)
+    whole = _list_options(hint)
     options = [option for option in whole if option is not NoneType]
     if len(options) == 1 and isinstance(options[0], type) and issubclass(options[0], Enum):
         (make,) = options
         wanted, read = _read_option([member.value for member in make])
         made = Parameter("", wanted, lambda raw: read(raw.value if isinstance(raw, make) else raw), make=make)
     else:
-        made = Parameter("", *_reader(options[0] if len(options) == 1 else hint))
+        made = Parameter("", *_make_reader(options[0] if len(options) == 1 else hint))
     if len(options) == len(whole):
         return made
     return replace(made, read=lambda raw: cast("Value", raw) if raw is None else made.read(raw))
 
 
-def _options(hint: Any) -> tuple[Any, ...]:
+def _list_options(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 @cache
-def _reader(hint: Any) -> tuple[str, Reader]:
+def _make_reader(hint: Any) -> tuple[str, Reader]:
     """Return the valid values as text, and their reader.  Raises TypeError for a type without one."""
     if hint in _PLAIN:
         return _PLAIN[hint]
@@ -284,10 +284,10 @@ def _reader(hint: Any) -> tuple[str, Reader]:
     if get_origin(hint) is tuple and get_args(hint):
         return _read_entries(get_args(hint))
     # integers first, so that they stay integers where floats are valid too
-    options = sorted((each for each in _options(hint) if each is not NoneType), key=lambda option: option is float)
+    options = sorted((each for each in _list_options(hint) if each is not NoneType), key=lambda option: option is float)
     if len(options) < 2:
         raise TypeError(hint)
-    each = [_reader(option) for option in options]
+    each = [_make_reader(option) for option in options]
 
     def read(raw: Any) -> Value:
         for _, known in each:
@@ -320,7 +320,7 @@ def _read_option(options: Collection[Any]) -> tuple[str, Reader]:
 
 def _read_entries(hints: tuple[Any, ...]) -> tuple[str, Reader]:
     count = None if hints[-1] is Ellipsis else len(hints)
-    each = [_reader(hint) for hint in hints[: count or 1]]
+    each = [_make_reader(hint) for hint in hints[: count or 1]]
 
     def read(raw: Any) -> Value:
         if not isinstance(raw, (list, tuple)) or (count is not None and len(raw) != count):

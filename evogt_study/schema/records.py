@@ -159,7 +159,7 @@ def stack_records(records: Sequence[Record | None]) -> tuple[Stack, ...]:
         roles = (VARIABLE, record.variables), (COORDINATE, record.coordinates), (ATTRIBUTE, record.attributes)
         for role, data in roles:
             for name, datum in data.items():
-                kind = (name, role, datum.dims, *_kind(datum.values, datum.values.shape, datum.attributes))
+                kind = (name, role, datum.dims, *_describe_array(datum.values, datum.values.shape, datum.attributes))
                 groups.setdefault(kind, []).append((row, datum))
     shared = dict[tuple[int, ...], npt.NDArray[np.int64]]()  # most variables have the same rows
     stacks = list[Stack]()
@@ -170,7 +170,7 @@ def stack_records(records: Sequence[Record | None]) -> tuple[Stack, ...]:
     return tuple(stacks)
 
 
-def _kind(values: Any, shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
+def _describe_array(values: Any, shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what values in one array have in common.  Strings of any width are alike."""
     if not isinstance(values, np.ndarray):
         return "packed", repr(attributes)
@@ -187,7 +187,7 @@ def concatenate_records(several: Sequence[RunRecords]) -> RunRecords:
     alike: dict[object, list[Stack]] = {}
     for start, records in zip(starts, several, strict=False):  # `starts` has one entry more
         for each in records.stacks:
-            kind = _kind(each.values, each.values.shape[1:], each.attributes)
+            kind = _describe_array(each.values, each.values.shape[1:], each.attributes)
             group = alike.setdefault((each.name, each.role, each.dims, *kind), [])
             group.append(replace(each, rows=each.rows + start))
     if any(records.outputs for records in several):

@@ -119,27 +119,27 @@ def to_canonical(raw: Any) -> Value:
     stated = to_json(raw)  # refuses what a file cannot hold
     if isinstance(raw, (bool, int, float, str, np.generic)):
         return raw
-    text = json.dumps(_in_order(stated), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(_write_in_order(stated), sort_keys=True, separators=(",", ":"))
     label = text_label(raw)
     if len(label) > LONGEST_LABEL:
         label = f"{label[:LONGEST_LABEL]}... {hashlib.sha256(text.encode()).hexdigest()[:8]}"
     return Exact(text, label)
 
 
-def object_under_name(name: str, fingerprint: str) -> Exact:
+def name_object(name: str, fingerprint: str) -> Exact:
     """Return the value of an object under a name."""
     return Exact(json.dumps({FINGERPRINT: fingerprint, TYPE: OBJECT}, separators=(",", ":")), name)
 
 
-def _in_order(stated: Any) -> Any:
+def _write_in_order(stated: Any) -> Any:
     """Return stated values with mappings as lists of pairs, so that the order of their keys counts."""
     if isinstance(stated, list):
-        return [_in_order(entry) for entry in stated]
+        return [_write_in_order(entry) for entry in stated]
     if not isinstance(stated, dict):
         return stated
     if TYPE in stated:
-        return {name: _in_order(entry) for name, entry in stated.items()}
-    return {TYPE: "dict", VALUE: [[name, _in_order(entry)] for name, entry in stated.items()]}
+        return {name: _write_in_order(entry) for name, entry in stated.items()}
+    return {TYPE: "dict", VALUE: [[name, _write_in_order(entry)] for name, entry in stated.items()]}
 
 
 # --- JSON and hashes --------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def to_plain(raw: Any) -> Any:
     return list(map(to_plain, raw)) if isinstance(raw, (list, tuple, range)) else raw
 
 
-def _for_key(value: Any) -> Any:
+def _to_key_content(value: Any) -> Any:
     """Return a value, or nested mappings and tuples of them, in types that JSON knows, as a key contains it."""
     if isinstance(value, np.generic) and (value.dtype.kind == "U" or value.dtype in _LIKE_PYTHON):
         value = value.item()  # a scalar that equals one of Python to the bit has its key
@@ -191,15 +191,15 @@ def _for_key(value: Any) -> Any:
     if isinstance(value, Exact):
         return value.stated
     if isinstance(value, Mapping):
-        return {str(key): _for_key(entry) for key, entry in value.items()}
+        return {str(key): _to_key_content(entry) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_for_key(entry) for entry in value]
-    return _for_key(value.content()) if is_composite(value) else value
+        return [_to_key_content(entry) for entry in value]
+    return _to_key_content(value.content()) if is_composite(value) else value
 
 
 def canonical_json(content: Any) -> str:
     """Return the canonical JSON text of the content, in ASCII."""
-    return json.dumps(_for_key(content), sort_keys=True, separators=(",", ":"))
+    return json.dumps(_to_key_content(content), sort_keys=True, separators=(",", ":"))
 
 
 def json_text(value: Any) -> str:
@@ -225,14 +225,14 @@ def json_object(texts: Mapping[str, str]) -> str:
     return f"{{{whole}}}"
 
 
-def text_hash(text: str, digits: int = KEY_DIGITS) -> str:
-    """Return the `content_hash` of content with this canonical JSON."""
+def hash_text(text: str, digits: int = KEY_DIGITS) -> str:
+    """Return the `hash_canonical_json` of content with this canonical JSON."""
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
-def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
+def hash_canonical_json(content: Any, digits: int = KEY_DIGITS) -> str:
     """Return the hexadecimal SHA-256 of the canonical JSON, cut to `digits`."""
-    return text_hash(canonical_json(content), digits)
+    return hash_text(canonical_json(content), digits)
 
 
 # --- coordinates ------------------------------------------------------------------------------------------------------
@@ -241,9 +241,9 @@ def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
 def make_coordinate(values: Sequence[Value]) -> list[Any]:
     """Return the coordinate values: of one kind, floats for numbers, else strings.  Raises ValueError if none fits."""
     types: set[Any] = set(map(type, values))
-    kinds = set(map(_kind_of_type, types))
+    kinds = set(map(_find_type_kind, types))
     if "" in kinds:
-        kinds = {_kind(value) for value in values}
+        kinds = {_find_kind(value) for value in values}
     if kinds == {"bool"}:
         return list(map(bool, values))
     if kinds == {"composite"}:
@@ -259,7 +259,7 @@ def make_coordinate(values: Sequence[Value]) -> list[Any]:
                 raise ValueError(f"numbers that a float holds, since one of them is a float, got {value}")
         return list(map(float, values))  # type: ignore[arg-type]  # all are numbers
     if kinds in ({"date"}, {"duration"}):
-        return _date_coordinate([value.make({}) if isinstance(value, Exact) else value for value in values])
+        return _make_date_coordinate([value.make({}) if isinstance(value, Exact) else value for value in values])
     return [text_label(value) for value in values]
 
 
@@ -275,22 +275,22 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 @cache
-def _kind_of_type(kind: Any) -> str:
+def _find_type_kind(kind: Any) -> str:
     """Return the kind of all values of a type, or "" if it depends on the value."""
     return next((name for name, types in _KINDS.items() if issubclass(kind, types)), "")
 
 
-def _kind(value: Any) -> str:
+def _find_kind(value: Any) -> str:
     if is_composite(value):
         return "composite" if isinstance(value.label, int) else ""
     kind: Any = type(value.make({}) if isinstance(value, Exact) and value.is_date else value)
-    return _kind_of_type(kind)
+    return _find_type_kind(kind)
 
 
 def is_number(value: Any) -> bool:
     """Return True for an integer or a float, of Python or NumPy."""
     kind: Any = type(value)
-    return _kind_of_type(kind) in ("int", "float")
+    return _find_type_kind(kind) in ("int", "float")
 
 
 def text_label(value: Any, inner: bool = False) -> str:
@@ -301,8 +301,8 @@ def text_label(value: Any, inner: bool = False) -> str:
         return "true" if value else "false"
     if isinstance(value, (float, np.floating)):
         return repr(float(value)).removesuffix(".0")
-    if _kind_of_type(type(value)) in ("date", "duration"):  # type: ignore[arg-type]  # as in `is_composite`
-        return _date_label(value)
+    if _find_type_kind(type(value)) in ("date", "duration"):  # type: ignore[arg-type]  # as in `is_composite`
+        return _format_date(value)
     if isinstance(value, np.ndarray):
         value = list(value) if value.ndim else value.item()
     if isinstance(value, (list, tuple, range)) or type(value).__name__ == "DatetimeIndex":
@@ -324,7 +324,7 @@ def to_numpy_date(raw: Any) -> np.datetime64 | np.timedelta64:
     return raw if isinstance(raw, (np.datetime64, np.timedelta64)) else np.datetime64(raw)
 
 
-def _date_coordinate(raws: Sequence[Any]) -> list[Any]:
+def _make_date_coordinate(raws: Sequence[Any]) -> list[Any]:
     """Return dates or durations as NumPy's in nanoseconds.  Raises ValueError if these do not hold all of them."""
     cast = []
     for made in map(to_numpy_date, raws):
@@ -345,7 +345,7 @@ def to_nanoseconds(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     raise ValueError("dates from 1678 to 2261 and durations below 292 years, in nanoseconds")
 
 
-def _date_label(raw: Any) -> str:
+def _format_date(raw: Any) -> str:
     made = to_numpy_date(raw)
     if np.isnat(made):
         return "NaT"

@@ -86,7 +86,7 @@ class Variable:
         return written if self.headline is None else {**written, HEADLINE: self.headline}
 
 
-def direction_and_estimand(array: xr.DataArray) -> tuple[str, str]:
+def read_direction_and_estimand(array: xr.DataArray) -> tuple[str, str]:
     """Return `better` and `estimand` of a variable, or "" for each one that is not declared, or not valid."""
     better, estimand = (str(array.attrs.get(name, "")) for name in (BETTER, ESTIMAND))
     try:
@@ -199,26 +199,26 @@ def holds_attribute(name: str) -> bool:
     return not name.startswith("_") and name not in HDF5_ATTRIBUTES and len(name.encode()) <= LONGEST_NAME
 
 
-def accuracy_warnings(data: xr.Dataset) -> Iterator[str]:
+def list_accuracy_warnings(data: xr.Dataset) -> Iterator[str]:
     """Yield a line for each variable above its limit in some runs: number of runs, maximum, reason and remedy."""
     for name in data.data_vars:
         variable = data.variables[name]  # at once, where a DataArray takes 1 ms if there are 2,000 variables
         if LIMIT not in variable.attrs or variable.dtype.kind not in "iuf":
             continue
         values, limit = variable.values, float(variable.attrs[LIMIT])
-        count = _runs(data, values > limit)  # NaN, without a recorded value, is not above
+        count = _count_runs(data, values > limit)  # NaN, without a recorded value, is not above
         if count:
-            ok = _runs(data, status_codes(data["run_status"]) == Status.ok) if "run_status" in data else 1
+            ok = _count_runs(data, status_codes(data["run_status"]) == Status.ok) if "run_status" in data else 1
             message = f"in {count:,} of {ok:,} runs, the largest {np.nanmax(values):.3g}"
             yield f"{name} is above {limit:g} ({message}): {variable.attrs.get(WARNING, '')}"
 
 
-def _runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:
+def _count_runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:
     """Return the number of distinct runs at the points of the mask `where`."""
     return len(np.unique(data["run_key"].values[where])) if "run_key" in data else int(np.count_nonzero(where))
 
 
 def warn_of_accuracy(data: xr.Dataset) -> None:
-    """Give a `AccuracyWarning` for each line of `accuracy_warnings`."""
-    for line in accuracy_warnings(data):
+    """Give a `AccuracyWarning` for each line of `list_accuracy_warnings`."""
+    for line in list_accuracy_warnings(data):
         warn(line, AccuracyWarning)

@@ -29,7 +29,7 @@ from evogt_study.schema.values import (
     is_composite,
     is_number,
     make_coordinate,
-    object_under_name,
+    name_object,
     text_label,
     to_plain,
 )
@@ -202,7 +202,7 @@ def list_values(raw: Any) -> list[Any] | None:
         except (ValueError, TypeError):
             return None
     if raw and all(isinstance(each, dict) and each.get(TYPE) == OBJECT for each in raw.values()):
-        return [object_under_name(label, str(each.get(FINGERPRINT))) for label, each in raw.items()]
+        return [name_object(label, str(each.get(FINGERPRINT))) for label, each in raw.items()]
     return None
 
 

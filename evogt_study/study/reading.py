@@ -16,7 +16,7 @@ import numpy as np
 from evogt_study.errors import AccuracyWarning, FormulaError, InputError, ParameterError, StudyError, shorten, warn
 from evogt_study.methods.code import UserCode
 from evogt_study.methods.loading import METHODS, load_method, load_named_method
-from evogt_study.methods.problem_kind import problem_kind_of, states_problem
+from evogt_study.methods.problem_kind import find_problem_kind, states_problem
 from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
 from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.parameters import get_defaults
@@ -121,7 +121,7 @@ class Reader:
             return self.named(raw, self.table.depends)
         place = self._place(where)
         try:
-            return problem_kind_of(raw).read(raw, Path(self.file).parent, str(place))
+            return find_problem_kind(raw).read(raw, Path(self.file).parent, str(place))
         except ParameterError as error:
             raise StudyError(str(error.at(str(place.at(error.name))))) from None
         except FormulaError as error:

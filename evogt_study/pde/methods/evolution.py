@@ -42,7 +42,7 @@ from evogt_study.pde.methods.problem_method import (
 from evogt_study.pde.numerics import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, list_stage_keys, solve_arrays
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_text
+from evogt_study.schema.values import Value, Values, canonical_json, hash_canonical_json, json_text
 
 FRAGMENTED = 1.25
 """Resident memory for each byte of large arrays, because freed memory does not all return to the system."""
@@ -153,7 +153,7 @@ class Evolution(ProblemCase):
     @property
     def stages(self) -> Mapping[str, Hashable]:
         problem = self.method.problem_identity(self.values)
-        reference = content_hash(self.reference_content)
+        reference = hash_canonical_json(self.reference_content)
         if self.given.reference == references.REFINED:  # one reference for all seeds
             reference += repr(replace(self.discretisation, seed=0))
         return list_stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
@@ -199,7 +199,7 @@ class Evolution(ProblemCase):
             raise StudyError(NOTHING_TO_MEASURE_AGAINST.format("error_history"))
         given = self.given
         # everything that determines the outcome of `check_problem`: not seeds and widths
-        key = content_hash(
+        key = hash_canonical_json(
             [
                 method.problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
                 run.grid.final_time, run.grid.steps, given.time_integrator, run.integrator.values,

@@ -44,7 +44,7 @@ from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.pde.problems.terms import GridTable
 from evogt_study.schema.parameters import Parameter, declared_parameters, get_defaults, make_typed, real, same_as
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
+from evogt_study.schema.values import Value, Values, canonical_json, hash_text, json_object, json_text
 from evogt_study.schema.variables import Variable
 
 OF_FORMULAS = "parameter of the problem's formulas"
@@ -309,7 +309,7 @@ class ProblemMethod(Method):
 
     def problem_identity(self, values: Values) -> str:
         """Return the hash of `problem_text`."""
-        return text_hash(self.problem_text(values))
+        return hash_text(self.problem_text(values))
 
     @cached_property
     def content_text(self) -> str:

@@ -19,7 +19,7 @@ from evogt_study.pde.methods.declarations import VARIABLES, measure_reach
 from evogt_study.pde.numerics import Array, Quadrature
 from evogt_study.pde.pipeline import NORMS, Share, Solution
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import content_hash
+from evogt_study.schema.values import hash_canonical_json
 from evogt_study.storage.arrays import load_or_compute
 
 T = TypeVar("T")
@@ -197,7 +197,7 @@ def share_reference(problem: Problem, final_time: float, share: Share, identity:
     """Return the spectral reference of the problem that `identity` identifies."""
 
     def computed() -> SpectralReference:
-        name = content_hash(["spectral reference", identity, final_time])
+        name = hash_canonical_json(["spectral reference", identity, final_time])
         packed = load_or_compute(name, lambda: find_reference(problem, final_time).pack())
         return SpectralReference.unpack(packed, problem.domain)
 

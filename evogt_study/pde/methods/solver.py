@@ -16,7 +16,7 @@ import numpy as np
 
 from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.function import PROBLEM, UserCase, UserFunction, parameters_of_function
+from evogt_study.methods.function import PROBLEM, UserCase, UserFunction, read_function_parameters
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.returned import to_record
 from evogt_study.pde.methods.declarations import EvolutionParameters
@@ -56,7 +56,7 @@ class UserSolver(UserFunction, ProblemMethod):
         known = declared_parameters(EvolutionParameters)
         own = {
             name: each
-            for name, each in parameters_of_function(function, spec.method.reference).items()
+            for name, each in read_function_parameters(function, spec.method.reference).items()
             if name not in MADE
         }
         shared = {name: known[name] for name in (RULE, "final_time")}
