@@ -83,7 +83,7 @@ class _RecordBuilder:
         if hasattr(value, "to_xarray"):  # of pandas
             value = _to_xarray(name or ALONE, value)
         prefix = f"{name}_" if name else ""
-        if hasattr(value, "subtree"):  # a DataTree
+        if hasattr(type(value), "subtree"):  # a DataTree
             for node in value.subtree:
                 group = node.path.removeprefix(value.path.rstrip("/")).strip("/").replace("/", "_")
                 self._add_dataset(f"{prefix}{group}_" if group else prefix, node.to_dataset(inherit=False))

@@ -16,7 +16,7 @@ from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
 from evogt_study.plots.canvas import Canvas, PlottedFigure, make_canvas, make_panels
 from evogt_study.plots.groups import PlotRequest
-from evogt_study.schema.values import canonical, text_label
+from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import Status, status_codes
 
 MAX_WHOLE_BAND = 20  # runs whose band shows all of them; with more, it goes from 5 % to 95 %
@@ -209,7 +209,7 @@ def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str
         if not len(ok):
             raise InputError("`FILE` must have a run with status ok to draw its field, got none")
         run = run.isel(dict(zip(run["run_status"].dims, ok[0].tolist(), strict=True)))
-    parts = [f"{name} = {text_label(canonical(run[name].values.item()))}" for name in axes]
+    parts = [f"{name} = {text_label(to_canonical(run[name].values.item()))}" for name in axes]
     if "time" in run[FIELD].dims:
         inside = {"time": run["time"].values[-1], **inside}
     if set(DIRECTIONS) <= set(run[FIELD].dims) and not set(inside) & set(DIRECTIONS):

@@ -29,7 +29,7 @@ from evogt_study.analysis.runs import count_status
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import ParameterError, cut
-from evogt_study.methods.problem_kind import problem_kind_of
+from evogt_study.methods.problem_kind import find_problem_kind
 from evogt_study.plots import catalogue
 from evogt_study.plots.canvas import PlottedFigure
 from evogt_study.plots.comparison import compare_axis, has_comparison, name_setups
@@ -38,8 +38,8 @@ from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import returned_coordinates, software_sets
 from evogt_study.schema.status import Completeness
-from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import BOOKKEEPING, MAIN, accuracy_warnings
+from evogt_study.schema.values import text_label, to_canonical
+from evogt_study.schema.variables import MAIN, RUN_METADATA, list_accuracy_warnings
 from evogt_study.study.case_space import join_names
 from evogt_study.text import escape_text
 
@@ -115,7 +115,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         title = "Error messages; messages that differ only in their numbers are one"
         messages = ReportTable(title, header, body, 0, texts=header[1:])
         tables = make_tables(data) if phase == MAIN else []
-        parts[phase] = ReportPart(runs, list(accuracy_warnings(data)), messages, tables, figures)
+        parts[phase] = ReportPart(runs, list(list_accuracy_warnings(data)), messages, tables, figures)
     study = parts.get(MAIN)
     names = order_numbers(main) if study else []
     environment = Environment(
@@ -248,7 +248,7 @@ def list_setup_progress(data: xr.Dataset) -> list[ReportTable]:
 def _label_point(data: xr.DataArray | xr.Dataset, dims: Sequence[str], number: int) -> list[str]:
     """Return the axis values of a point of the product, by its number."""
     places = np.unravel_index(number, tuple(data.sizes[dim] for dim in dims)) if dims else ()
-    return [text_label(canonical(data[dim].values[i])) for dim, i in zip(dims, places, strict=True)]
+    return [text_label(to_canonical(data[dim].values[i])) for dim, i in zip(dims, places, strict=True)]
 
 
 def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
 def _to_text(value: object) -> str:
     """Return any value as text, also one that cannot be the value of a parameter."""
     try:
-        return text_label(canonical(value))
+        return text_label(to_canonical(value))
     except ValueError:
         return str(value)
 
@@ -292,7 +292,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
     found = []
     for name, coord in data.coords.items():
         dims = list(map(str, coord.dims))
-        if not dims or name in data.dims or {name} & {*brought, *BOOKKEEPING} or not set(dims) <= set(names):
+        if not dims or name in data.dims or {name} & {*brought, *RUN_METADATA} or not set(dims) <= set(names):
             continue
         if len(dims) == 1 and design_of(data, dims[0]):
             points.setdefault(dims[0], []).append(coord)
@@ -379,5 +379,5 @@ def find_problems(study: str) -> dict[str, Markup]:
             if isinstance(stated, str) and ":" in stated:
                 found[str(label)] = Markup("<li>The problem is made by {}.</li>").format(_cut_folders(stated))
             elif isinstance(stated, (str, dict)):
-                found[str(label)] = Markup(problem_kind_of(stated).describe(stated))  # noqa: S704
+                found[str(label)] = Markup(find_problem_kind(stated).describe(stated))  # noqa: S704
     return {label: items for label, items in found.items() if items}

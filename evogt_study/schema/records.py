@@ -49,8 +49,7 @@ class Record:
     @property
     def size(self) -> int:
         """Bytes of the values of all variables and coordinates."""
-        size = sum([datum.values.nbytes for datum in self.variables.values()])
-        return size + sum([datum.values.nbytes for datum in self.coordinates.values()])
+        return sum([datum.values.nbytes for datum in (*self.variables.values(), *self.coordinates.values())])
 
 
 class Needs(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -107,11 +108,9 @@ def parse_better(text: str) -> tuple[str, float]:
     direction, _, rest = text.strip().partition(" ")
     if direction in ("", LOWER, HIGHER) and not rest:
         return direction, 0.0
-    try:
+    with suppress(ValueError):
         if direction == NEAREST and math.isfinite(target := float(rest)):
             return direction, target
-    except ValueError:
-        pass
     raise ParameterError(BETTER, '"lower", "higher" or "nearest 0.95"', text)
 
 

@@ -7,7 +7,7 @@ from helpers import read_study, study_text
 from evogt_study import pde
 from evogt_study.errors import AccuracyWarning
 from evogt_study.pde.methods.declarations import MOST_QUADRATURE_DEFECT
-from evogt_study.schema.variables import accuracy_warnings
+from evogt_study.schema.variables import list_accuracy_warnings
 
 OSCILLATORY = pde.problems.oscillatory_1d(epsilon=0.2)
 BOX = pde.FormulaProblem(3, exact="exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)", diffusion="1")()
@@ -95,4 +95,4 @@ def test_run_tells_before_and_after_and_readers_tell_again(doubtful, evogt, monk
 def test_what_a_method_of_ones_own_returns_under_these_names_is_its_own(own_study, result_of, tmp_path):
     source = "def method(seed):\n    return {'error': 1.0, 'quadrature_defect': 9.0}\n"
     path = result_of(own_study(source, "[axes]\nseed = [0, 1]"), tmp_path / "own.nc")
-    assert list(accuracy_warnings(read_study(path))) == []
+    assert list(list_accuracy_warnings(read_study(path))) == []
