@@ -19,15 +19,7 @@ from evogt_study.inference import kernels
 from evogt_study.inference.comparisons import DIFFERENCE, MARGIN, RATIO, SHARE, Pairs
 from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools, is_two_valued
-from evogt_study.schema.variables import (
-    GEOMETRIC_MEAN,
-    HIGHER,
-    MEAN,
-    NEAREST,
-    WIN,
-    parse_better,
-    read_direction_and_estimand,
-)
+from evogt_study.schema.variables import GEOMETRIC_MEAN, HIGHER, MEAN, NEAREST, WIN, parse_better, read_direction
 from evogt_study.study.case_space import join_names
 
 _LONG_NAMES = {
@@ -191,7 +183,7 @@ def _read_question(
     values: xr.DataArray, estimand: str, better: str, scale: str, laid_out: Layout, options: dict[str, Any]
 ) -> Question:
     """Return the estimand, direction and scale, from the options, the attributes of the variable and its values."""
-    declared, stated, pooled = read_direction_and_estimand(values), estimand, laid_out.within > 1
+    declared, stated, pooled = read_direction(values), estimand, laid_out.within > 1
     estimand = estimand or declared[1] or WIN
     statistics.check_options(estimand=(estimand, tests.ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
     direction, target = parse_better(better or declared[0])

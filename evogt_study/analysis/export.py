@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError
-from evogt_study.schema.variables import BOOKKEEPING, STATUS_NAMES, status_codes
+from evogt_study.schema.variables import RUN_METADATA, STATUS_NAMES, status_codes
 from evogt_study.storage.atomic import write_atomically
 from evogt_study.storage.untrusted import hash_file
 from evogt_study.text import escape_text
@@ -32,11 +32,11 @@ def run_table(data: xr.Dataset) -> pd.DataFrame:
     others = [
         str(name)
         for name, each in data.coords.items()
-        if name not in (*axes, *BOOKKEEPING) and set(each.dims) <= set(axes)
+        if name not in (*axes, *RUN_METADATA) and set(each.dims) <= set(axes)
     ]
     parameters = sorted(others, key=lambda name: not data[name].ndim)  # those that follow axes, then constants
-    own = [str(name) for name, each in data.data_vars.items() if list(each.dims) == axes and name not in BOOKKEEPING]
-    last = [name for name in BOOKKEEPING if name in data.variables and name not in _FIRST]
+    own = [str(name) for name, each in data.data_vars.items() if list(each.dims) == axes and name not in RUN_METADATA]
+    last = [name for name in RUN_METADATA if name in data.variables and name not in _FIRST]
     names = [*parameters, *_FIRST, *own, *last]
     runs = xr.Dataset({name: data[name].variable for name in names}, {axis: data[axis].variable for axis in axes})
     runs["run_status"] = (axes, STATUS_NAMES[status_codes(data["run_status"])])

@@ -20,7 +20,7 @@ from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools
 from evogt_study.inference.means import normal_quantile, student_quantile
-from evogt_study.schema.variables import HIGHER, LOWER, direction_and_estimand
+from evogt_study.schema.variables import HIGHER, LOWER, read_direction
 
 _MEASURES = {
     "bias": "mean of estimate - truth", "relative_bias": "bias over truth",
@@ -240,7 +240,7 @@ def over_problems(
     if values.ndim > 3:
         raise InputError(f"`values` must have three dimensions, got {', '.join(map(str, values.dims))}. Use sel")
     statistics.check_options(units=(units, ("seed", "problem", "stratified")))
-    direction = better or direction_and_estimand(values)[0] or LOWER
+    direction = better or read_direction(values)[0] or LOWER
     statistics.check_options(better=(direction, (LOWER, HIGHER)))
     statistics.check_confidence(confidence)
     v, factor = values.transpose(dim, problem, over).values.astype(float), np.array([*factors], float)

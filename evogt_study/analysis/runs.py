@@ -21,7 +21,7 @@ import xarray as xr
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.kernels import Array, Bools
 from evogt_study.schema.status import Completeness, Lacking, Message, Status
-from evogt_study.schema.values import canonical, find_value, text_label
+from evogt_study.schema.values import find_value, text_label, to_canonical
 from evogt_study.schema.variables import status_codes
 from evogt_study.storage.arrays import slabs
 from evogt_study.study.case_space import join_names
@@ -167,7 +167,7 @@ def numeric_variables(data: xr.Dataset) -> list[str]:
 
 def labels_as_typed(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as a user types them, or positions without a coordinate."""
-    return [text_label(canonical(label)) for label in values[dim].values]
+    return [text_label(to_canonical(label)) for label in values[dim].values]
 
 
 def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
@@ -178,7 +178,7 @@ def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
 
 def find_position(values: xr.DataArray | xr.Dataset, dim: str, label: object) -> int:
     """Return the position of a label, given as its value or as text.  Raises InputError with all labels."""
-    found = find_value([canonical(each) for each in values[dim].values], str(label))
+    found = find_value([to_canonical(each) for each in values[dim].values], str(label))
     if found is None:
         raise ParameterError(dim, f"one of {join_names(labels_as_typed(values, dim))}", label)
     return found
@@ -201,7 +201,7 @@ def list_row_heads(
     order += [dim for dim in dims if dim not in order]
     sizes = {dim: data.sizes[dim] for dim in order}
     columns = [data[name].variable.set_dims(sizes).values.ravel() for name in names]  # type: ignore[no-untyped-call]
-    heads = [tuple(text_label(canonical(value)) for value in row) for row in zip(*columns, strict=True)]
+    heads = [tuple(text_label(to_canonical(value)) for value in row) for row in zip(*columns, strict=True)]
     return order, heads or [()]
 
 
@@ -227,7 +227,7 @@ def count_status(data: xr.Dataset) -> Completeness:
     messages = []
     for pattern, count in patterns.most_common(MAX_MESSAGE_PATTERNS):
         places, text = first[pattern]
-        at = {name: text_label(canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
+        at = {name: text_label(to_canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
         messages.append(Message(text, count, ", ".join(f"{name} = {value}" for name, value in at.items()), at))
     counts, left = {state.name: int(states[state]) for state in Status if states[state]}, status == Status.not_run
     lacking = _count_missing(data, runs, (status != Status.ok) & ~left, "not ok") + _count_missing(
@@ -244,7 +244,7 @@ def _count_missing(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_]
         once = mark_first(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
         bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
         places = np.flatnonzero(bad)
-        values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MAX_VALUES]]
+        values = [(text_label(to_canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MAX_VALUES]]
         if values and len(bad) > 1:  # an axis of one value does not show where
             lacking.append(Lacking(state, name, values, len(places) - len(values)))
     return lacking

@@ -21,7 +21,7 @@ from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools, divide, logarithms, without_infinite
 from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, compute_fit_moments, compute_shapley_effects
-from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, direction_and_estimand, status_codes
+from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, read_direction, status_codes
 
 PARAMETER, OTHER, SOURCE, AXIS = "parameter", "other", "source", "axis"
 RUN, _MEAN = "run", "mean"
@@ -396,7 +396,7 @@ def variance_shares(
         raise InputError(f"`axes` must name an axis beside {over}, got none")
     design = design or Design.of(values, planned=planned)
     design.check_grid(dims)
-    log = direction_and_estimand(values)[1] == GEOMETRIC_MEAN if log is None else log
+    log = read_direction(values)[1] == GEOMETRIC_MEAN if log is None else log
     of_run = estimand == RUN
     rest = [str(dim) for dim in values.dims if dim not in (*dims, over)]
     statistics.check_dimension_names(rest, ("share", "component", "total", *COUNTS, NOTE))

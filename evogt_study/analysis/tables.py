@@ -49,7 +49,7 @@ from evogt_study.schema.variables import (
     HEADLINE,
     RUN_METADATA,
     Status,
-    read_direction_and_estimand,
+    read_direction,
     status_codes,
     to_losses,
 )
@@ -480,7 +480,7 @@ def find_pilot_choice(pilot: xr.Dataset) -> xr.DataArray | None:
     if not known or pilot[name].dims != pilot["run_status"].dims:
         return None
     values, ok = pilot[name], status_codes(pilot["run_status"]) == Status.ok
-    losses = to_losses(values.values.astype(float), read_direction_and_estimand(values)[0])
+    losses = to_losses(values.values.astype(float), read_direction(values)[0])
     others = [dim for dim in values.dims if dim not in (*by, CANDIDATE)]
     means = values.copy(data=np.where(ok, losses, np.nan)).mean(others, skipna=False)
     usable = means.notnull() & (abs(means) < np.inf)

@@ -103,7 +103,7 @@ def summary(
     from evogt_study.analysis.statistics import IncompleteWarning
     from evogt_study.analysis.tables import NumberFormat, TableRequest, select_runs, summarise_variables, summary_table
     from evogt_study.inference.intervals import Interval
-    from evogt_study.schema.variables import accuracy_warnings
+    from evogt_study.schema.variables import list_accuracy_warnings
 
     interval = Interval(method=method, confidence=confidence, min_units=min_units)
     statistics = TableRequest(interval=interval, numbers=NumberFormat(digits, notation), **layout)
@@ -125,7 +125,7 @@ def summary(
             display.print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
             print_text(summary_table(runs, request))
-    display.print_warning(accuracy_warnings(data))
+    display.print_warning(list_accuracy_warnings(data))
 
 
 def _make_rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ def compare(
     from evogt_study.analysis.comparison import compare as compare_values
     from evogt_study.analysis.runs import find_finished_keys
     from evogt_study.analysis.tables import find_variables, format_comparison, select_runs
-    from evogt_study.schema.variables import accuracy_warnings
+    from evogt_study.schema.variables import list_accuracy_warnings
 
     data = inputs.read_phase(file, "main")
     runs, (name,) = select_runs(data, at), find_variables(data, *([variable] if variable else []))
@@ -194,7 +194,7 @@ def compare(
         display.print_json({"result": str(file), **listed, "setups": _make_rows(found, found["leader"].dims)})
     else:
         print_text(format_comparison(found))
-    display.print_warning(accuracy_warnings(data))
+    display.print_warning(list_accuracy_warnings(data))
 
 
 @click.command()

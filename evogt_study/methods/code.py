@@ -262,7 +262,7 @@ def make_code(function: Any, folder: Path) -> UserCode:
 
 
 def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
-    """Find what `reference` names among the declarations of a study's code.  Nothing of it can be run.
+    """Return the code that a result declares under the name `reference`.  It cannot be run.
 
     Raises StudyError for a text that declares nothing of this name.
     """
@@ -368,7 +368,7 @@ class _CheckedFile(SourceFileLoader):
 
 
 def _check_code(found: Any, reference: str) -> Any:
-    """Return what code of a study is.  Raises StudyError for a thing of Python's standard library, or a generator.
+    """Return the loaded code of a study.  Raises StudyError for code of Python's standard library, or a generator.
 
     Otherwise ``method = "subprocess:getoutput"`` would be a shell command.
     """

@@ -107,7 +107,7 @@ class Scope:
         return dict(found)
 
     @cached_property
-    def fixed(self) -> set[str]:
+    def fixed_names(self) -> set[str]:
         """Names of definitions, imports and constants."""
         return {name for name, binders in self.binders.items() if all(each.is_fixed for each in binders)}
 
@@ -118,11 +118,11 @@ class Scope:
         for statement in self.statements:
             if statement.is_idle or isinstance(statement.node, IMPORTS):
                 continue
-            names, changed = statement.names, self._find_changed_names(statement.runs)
+            names, changed = statement.names, self._find_changed_names(statement.roots_at_import)
             if not isinstance(statement.node, DEFINITIONS):
                 is_value = isinstance(statement.node, (ast.Assign, ast.AnnAssign))
                 used = set() if is_value else statement.roots
-                changed |= names.changes | (names.calls | used) - self.fixed
+                changed |= names.changes | (names.calls | used) - self.fixed_names
             match statement.node:
                 # a setting, such as np.seterr(all="raise"); workers do not execute the cells of a notebook
                 case ast.Expr(value=ast.Call(func=ast.Attribute() as method)) if self.path:
@@ -138,7 +138,7 @@ class Scope:
             name = waiting.pop()
             for statement in self.binders.get(name, ()) if name not in seen else ():
                 if isinstance(statement.node, DEFINITIONS):
-                    found |= (statement.names.changes | statement.names.calls - self.fixed) & self.binders.keys()
+                    found |= (statement.names.changes | statement.names.calls - self.fixed_names) & self.binders.keys()
                     waiting += statement.roots
             seen.add(name)
         return found
@@ -189,7 +189,7 @@ class Scope:
             binds, form, inner = statement.names.binds, statement.form, self.kept[statement]
             if isinstance(statement.node, IMPORTS) and binds & self.links.keys():
                 continue
-            is_ordered = statement.is_ordered or (binds | statement.runs) & several
+            is_ordered = statement.is_ordered or (binds | statement.roots_at_import) & several
             form = hash_part("statement", form=form, inner=inner) if inner else form
             (ordered if is_ordered else made).append((min(binds, default=""), form))
         return syntax.hash_of([sorted(made), ordered])
@@ -276,73 +276,73 @@ class UsedCode:
 
     # --- which definitions are used ---
 
-    def need(self, scope: Scope, dotted: str) -> None:
+    def add_name(self, scope: Scope, dotted: str) -> None:
         """Add what a name means, with the attributes behind it that are used, or "" for everything in a file."""
         if dotted not in scope.used:
             scope.used.add(dotted)
             self.waiting.append((scope, dotted, True))
 
-    def settle(self) -> None:
-        """Add all definitions that the needed ones use."""
+    def add_all_definitions(self) -> None:
+        """Add all definitions that the added ones use."""
         while self.waiting:
             scope, dotted, is_followed = self.waiting.pop()
             first, _, rest = dotted.partition(".")
             if first:
-                self._bind(scope, first)
+                self._add_definitions(scope, first)
                 if is_followed and first in scope.links:
-                    self._follow(scope.links[first], rest)
+                    self._follow_link(scope.links[first], rest)
                 continue
-            self._keep_all(scope)
+            self._keep_file(scope)
             module = sys.modules.get(str((scope.names or {}).get("__name__")))
             if module is not None:
                 self.whole[module.__name__] = module
 
-    def _bind(self, scope: Scope, name: str) -> None:
+    def _add_definitions(self, scope: Scope, name: str) -> None:
         """Add the definitions of a name."""
         if name in scope.needed:
             return
         scope.needed.add(name)
         binders = scope.binders.get(name, [])
-        if scope.names is not None and name in scope.names and self._is_captured(scope, name, binders):
+        if scope.names is not None and name in scope.names and self._capture_value(scope, name, binders):
             return
         for each in (each for statement in binders for each in statement.names.imports if each.name == name):
             found = self._find_target(scope, each)
             if found is not None:
                 scope.links.setdefault(name, found)
         for statement in (*binders, *scope.changers.get(name, ())):
-            self._keep(scope, statement)
+            self._keep_statement(scope, statement)
         for statement in scope.binders.get("*", ()):
             for each in statement.names.imports:
                 other = self.find_module(scope, each.find_module(scope.package))
                 if other is None:
-                    self._keep(scope, statement)  # what it binds may be any of the names
+                    self._keep_statement(scope, statement)  # what it binds may be any of the names
                 elif not binders and (name in other.binders or "*" in other.binders):
                     scope.links.setdefault(name, Link(other, name))
         if name in UNKNOWN_NAMES and not binders:
-            self._keep_all(scope)
+            self._keep_file(scope)
 
-    def _keep_all(self, scope: Scope) -> None:
+    def _keep_file(self, scope: Scope) -> None:
         for statement in scope.statements:
             if not statement.is_idle:
-                self._keep(scope, statement)
+                self._keep_statement(scope, statement)
                 for name in sorted(statement.names.binds):
-                    self.need(scope, name)
+                    self.add_name(scope, name)
 
-    def _keep(self, scope: Scope, statement: Statement) -> None:
+    def _keep_statement(self, scope: Scope, statement: Statement) -> None:
         if statement not in scope.kept:
             scope.kept[statement] = []
-            scope.kept[statement] = self._use(scope, statement)
+            scope.kept[statement] = self._add_used_names(scope, statement)
 
-    def _use(self, scope: Scope, statement: Statement, local: Iterable[str] = ()) -> list[str]:
+    def _add_used_names(self, scope: Scope, statement: Statement, local: Iterable[str] = ()) -> list[str]:
         """Add what a statement uses, except `local` names.  Return the forms of what it imports inside of functions."""
         names = statement.names
         inner = [found for each in names.imports if not each.name and (found := self._find_target(scope, each))]
         for link in inner:
-            self._follow(link, "")
+            self._follow_link(link, "")
         self.waiting += [(scope, name, False) for name in sorted(names.binds)]
         for dotted in sorted(names.uses):
             if syntax.get_root(dotted) not in local:
-                self.need(scope, dotted)
+                self.add_name(scope, dotted)
         return [link.form for link in inner]
 
     def _find_target(self, scope: Scope, each: Import) -> Link | None:
@@ -355,7 +355,7 @@ class UsedCode:
                 return Link(inside, None)
         return None if found is None else Link(found, each.attribute.strip("*") or None)
 
-    def _follow(self, link: Link, rest: str) -> None:
+    def _follow_link(self, link: Link, rest: str) -> None:
         """Add what a name of another file means, with the attributes that are used of it."""
         scope, first = link.scope, syntax.get_root(rest)
         if link.name is None and first and first not in scope.binders:
@@ -363,12 +363,12 @@ class UsedCode:
             inside = self.find_module(scope, f"{scope.package}.{first}") if scope.package and is_package else None
             if inside is not None:
                 scope.links.setdefault(first, Link(inside, None))
-        self.need(scope, ".".join(filter(None, (link.name, rest))))
+        self.add_name(scope, ".".join(filter(None, (link.name, rest))))
 
     # --- values that count in place of the text ---
 
-    def _is_captured(self, scope: Scope, name: str, binders: Sequence[Statement]) -> bool:
-        """Add the value of a name as it is, unless the text gives this value."""
+    def _capture_value(self, scope: Scope, name: str, binders: Sequence[Statement]) -> bool:
+        """Add the value of a name, and return True, unless the text gives this value."""
         value = (scope.names or {})[name]
         if not binders and (name in scope.links or "*" in scope.binders or name[:2] == name[-2:] == "__"):
             return False
@@ -399,20 +399,20 @@ class UsedCode:
                 nodes = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
                 values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
                 return len(nodes) == len(values) and all(
-                    self._gives(scope, *pair) for pair in zip(nodes, values, strict=True)
+                    self._gives_value(scope, *pair) for pair in zip(nodes, values, strict=True)
                 )
         if isinstance(value, type) and isinstance(node, ast.ClassDef):
             members, parts = vars(value), [Statement(part) for part in node.body]
             constants = {min(part.names.binds): part.assigned for part in parts if syntax.is_constant(part.assigned)}
             return all(scope.gives_code(syntax.unwrap(each)) for each in members.values()) and all(
-                self._gives(scope, constants[each], value)
+                self._gives_value(scope, constants[each], value)
                 for each, value in members.items()
                 if each in constants and type(value) in _CONSTANTS
             )
         only = scope.find_only_binder(name)
-        return self._gives(scope, None if only is None else only.assigned, value, name)
+        return self._gives_value(scope, None if only is None else only.assigned, value, name)
 
-    def _gives(self, scope: Scope, node: ast.expr | None, value: Any, name: str = "") -> bool:
+    def _gives_value(self, scope: Scope, node: ast.expr | None, value: Any, name: str = "") -> bool:
         """Return True if an expression has this value, or if only executing it would show that.
 
         The second is not enough in a script or a notebook, where names may have had other values before.  There the
@@ -521,7 +521,7 @@ class UsedCode:
             if not is_local(value):
                 return hash_import(value.__name__)
             scope = self.read_names(vars(value))
-            self.need(scope, "")
+            self.add_name(scope, "")
             return Link(scope, None).form
         for each, attributes in _PARTS_OF_DESCRIPTORS:
             if isinstance(value, each):
@@ -534,7 +534,7 @@ class UsedCode:
         return (yield from self._hash_object(value))
 
     def find_name(self, thing: Any) -> Link | None:
-        """Add what has a name in a file or a notebook of the user, and return its link.
+        """Add a thing that has a name in a file or a notebook of the user, and return its link.
 
         None for anything that is installed: its own names would lead through the packages.
         """
@@ -551,7 +551,7 @@ class UsedCode:
             name = own if names.get(own) is thing else ""
             name = name or next((each for each, value in list(names.items()) if value is thing), "")
             if name and (scope := self.read_names(names)).binders.get(name):
-                self.need(scope, name)
+                self.add_name(scope, name)
                 return Link(scope, name)
         return None
 
@@ -577,11 +577,11 @@ class UsedCode:
                 "it again"
             )
             for name in sorted({name for each in syntax.iterate_codes(code) for name in each.co_names}):
-                self.need(scope, name)
+                self.add_name(scope, name)
         else:
             text = str(syntax.hash_tree(node))
             statement = Statement(ast.Expr(node) if isinstance(node, ast.expr) else node)
-            inner = self._use(scope, statement, {function.__name__, *code.co_freevars})
+            inner = self._add_used_names(scope, statement, {function.__name__, *code.co_freevars})
         return hash_part("function", text=text, captured=captured, inner=inner, scope=scope.number)
 
     def _hash_class(self, kind: type) -> Making:
@@ -622,7 +622,7 @@ class UsedCode:
 
     def hash_all(self, root: str) -> str:
         """Return the hash of a form, with all definitions that it uses."""
-        self.settle()
+        self.add_all_definitions()
         return syntax.hash_of([root, *(scope.hash_used() for scope in self.scopes.values())])
 
 
@@ -685,8 +685,8 @@ def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, packag
     used = UsedCode()
     scope = used.read_file(path, folder, package, text)
     first, *rest = attribute.split(".")
-    used.need(scope, first)
-    used.settle()
+    used.add_name(scope, first)
+    used.add_all_definitions()
     files = {name: content for name, content in used.files.items() if name != str(path)}
     link = scope.links.get(first)
     if link is not None and link.scope.path in files:  # a name that the file imports is the name there

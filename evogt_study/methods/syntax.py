@@ -252,8 +252,8 @@ class Statement:
         return set(map(get_root, self.names.uses))
 
     @cached_property
-    def runs(self) -> set[str]:
-        """Names that it uses when the file is imported."""
+    def roots_at_import(self) -> set[str]:
+        """Names that it uses when the file is imported, without attributes."""
         is_function = isinstance(self.node, FUNCTIONS)
         return set(map(get_root, Names(*_list_outer_parts(self.node)).uses)) if is_function else self.roots
 

@@ -36,9 +36,9 @@ from evogt_study.results.run_metadata import (
 from evogt_study.results.table import Cells
 from evogt_study.schema.records import EXACT
 from evogt_study.schema.variables import (
-    BOOKKEEPING,
     EARLIER_PHASES,
     MAIN,
+    RUN_METADATA,
     TRUTH_MEANINGS,
     Status,
     explain_reserved_name,
@@ -147,7 +147,7 @@ def _join(given: Results, dim: str) -> xr.Dataset:
         _check_same(f"`{name}`", {of: kind + f" in {units[of]}" * (units[of] != "1") for of, kind in kinds.items()})
         fill[name] = NOT_PLANNED.get(name, MISSING[next(iter(kinds.values()))])
         stored[name] = [np.dtype(of.encoding.get("dtype", of.dtype)) for of in each.values()]
-        if name not in BOOKKEEPING and any(name in data.data_vars for data in parts.values()):
+        if name not in RUN_METADATA and any(name in data.data_vars for data in parts.values()):
             _check_same(f"`{name}`", {label: f"over ({', '.join(map(str, of.dims))})" for label, of in each.items()})
     beside = dict.fromkeys(str(name) for data in parts.values() for name in data.coords if name not in data.dims)
 
@@ -175,7 +175,7 @@ def _join(given: Results, dim: str) -> xr.Dataset:
     names = list(map(str, joined.data_vars))
     joined = joined.assign({name: _as_stored(joined[name], stored[name], name in along) for name in names})
     returned = [name for name in names if name not in along]
-    joined = joined.set_coords(along)[sorted(returned, key=lambda name: name in BOOKKEEPING)]
+    joined = joined.set_coords(along)[sorted(returned, key=lambda name: name in RUN_METADATA)]
     return joined.assign_attrs(_attributes(parts, dim))
 
 

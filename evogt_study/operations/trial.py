@@ -17,7 +17,7 @@ from evogt_study.results.dataset import records_of
 from evogt_study.results.netcdf import open_partial_result
 from evogt_study.results.reopened import ResultWithPlan, any_phase, code_to_run, point, read_plans
 from evogt_study.schema.records import COORDINATE, Case, RunRecords, Stack
-from evogt_study.schema.values import Value, canonical, find_value, text_label
+from evogt_study.schema.values import Value, find_value, text_label, to_canonical
 from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
 from evogt_study.study.case_space import CaseSpace, join_names
 from evogt_study.study.plan import plan_study
@@ -221,4 +221,4 @@ def _find_case(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
 
 
 def _index_of(values: Sequence[Value], value: object) -> int | None:
-    return find_value(values, value if isinstance(value, str) else text_label(canonical(value)))
+    return find_value(values, value if isinstance(value, str) else text_label(to_canonical(value)))

@@ -20,7 +20,7 @@ from evogt_study.plots.axis_plots import draw_dependence, draw_distribution, dra
 from evogt_study.plots.canvas import PlottedFigure, join_sentences
 from evogt_study.plots.comparison import draw_comparison, has_comparison
 from evogt_study.plots.groups import PlotRequest
-from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, LABEL, PILOT, Status, status_codes
+from evogt_study.schema.variables import CANDIDATE, HEADLINE, LABEL, PILOT, RUN_METADATA, Status, status_codes
 
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 
@@ -130,7 +130,7 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     if variable is not None:
         return variable
     planned = status_codes(data["run_status"]).ravel()[mark_first(number_runs(data[KEYS]).ravel())]
-    arrays = [name for name in numeric_variables(data) if name not in BOOKKEEPING]
+    arrays = [name for name in numeric_variables(data) if name not in RUN_METADATA]
     if has_no_error(data):
         raise InputError(f"{NO_SOLUTION_ERROR}. Name what to draw with --variable: {', '.join(arrays)}")
     if arrays and (planned == Status.ok).any():
@@ -173,7 +173,7 @@ def _has_rank(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
 
 
 def _is_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
-    known = variable not in BOOKKEEPING and array_plots.is_time_series(data, variable)
+    known = variable not in RUN_METADATA and array_plots.is_time_series(data, variable)
     return known and bool(np.isfinite(data[variable].values).any())
 
 

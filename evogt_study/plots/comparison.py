@@ -20,7 +20,7 @@ from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
 from evogt_study.plots.canvas import PlottedFigure, find_requested_size, make_canvas, wrap_label
 from evogt_study.plots.groups import PlotRequest
-from evogt_study.schema.variables import read_direction_and_estimand
+from evogt_study.schema.variables import read_direction
 from evogt_study.study.case_space import join_names
 
 MIN_SIGN_UNITS = 6
@@ -169,7 +169,7 @@ def _list_setups(found: xr.Dataset) -> list[list[str]]:
 
 def _find_min_units(values: xr.DataArray) -> int:
     """Return the fewest units of a test of the declared estimand."""
-    return MIN_UNITS.get(read_direction_and_estimand(values)[1], MIN_SIGN_UNITS)
+    return MIN_UNITS.get(read_direction(values)[1], MIN_SIGN_UNITS)
 
 
 def _choose_comparison(

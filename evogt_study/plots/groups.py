@@ -33,8 +33,8 @@ from evogt_study.errors import InputError, name_error, shorten
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.style import parse_label, to_drawable
-from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, direction_and_estimand, status_codes
+from evogt_study.schema.values import text_label, to_canonical
+from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, read_direction, status_codes
 from evogt_study.study.case_space import join_names
 
 MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of three, which a page holds
@@ -251,7 +251,7 @@ def group_runs(
     if pooled:
         over = (*over, *left)
     else:
-        firsts = [(name, text_label(canonical(here[name].values[0])), here.sizes[name]) for name in left]
+        firsts = [(name, text_label(to_canonical(here[name].values[0])), here.sizes[name]) for name in left]
         notes += [f"at {name} = {value}, the first of {size}" for name, value, size in firsts if size > 1]
         here = here.isel(dict.fromkeys(left, 0))
     limits = {"col": MAX_PANELS, "hue": max_hue, "x": max_x}
@@ -264,7 +264,7 @@ def group_runs(
     order = {name: here.sizes.get(name, 1) for name in (found.get(role, f"no {role}") for role in ROLES)}
     sample = {name: here.sizes[name] for name in over}
     axis = {
-        role: AxisRole(name, make_label(here[name]), tuple(text_label(canonical(value)) for value in here[name].values))
+        role: AxisRole(name, make_label(here[name]), tuple(map(text_label, map(to_canonical, here[name].values))))
         for role, name in found.items()
     }
     if follower is not None:
@@ -440,7 +440,7 @@ def _has_each_run(data: xr.Dataset, name: str) -> bool:
 
 def is_error(array: xr.DataArray) -> bool:
     """Test whether a variable is declared an error: ratios matter, so comparisons estimate its geometric mean."""
-    return direction_and_estimand(array)[1] == GEOMETRIC_MEAN
+    return read_direction(array)[1] == GEOMETRIC_MEAN
 
 
 def make_title(array: xr.DataArray) -> str:

@@ -22,8 +22,8 @@ from evogt_study.results.provenance import PLAN, environment, package_version, p
 from evogt_study.results.table import Cells, RunColumn, RunTable, are_equal
 from evogt_study.schema import variables
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, VARIABLE, RunRecords, Stack
-from evogt_study.schema.values import Value, labels, text_label
-from evogt_study.schema.variables import BOOKKEEPING, MAIN, OUTPUT, Status, status_codes
+from evogt_study.schema.values import Value, make_coordinate, text_label
+from evogt_study.schema.variables import MAIN, OUTPUT, RUN_METADATA, Status, status_codes
 from evogt_study.storage.arrays import Packed, pad_of
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.plan import Order
@@ -79,7 +79,7 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
     recorded = sorted(name for name, each in columns.items() if each.role == COORDINATE)
     attributes[run_metadata.RECORDED] = " ".join(recorded)
     first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
-    data = {name: data[name] for name in (*first, *sorted(data.keys() - {*first}))} | _bookkeeping(table)
+    data = {name: data[name] for name in (*first, *sorted(data.keys() - {*first}))} | _make_run_metadata(table)
     coords = {name: _to_variable(*each) if isinstance(each, tuple) else each for name, each in coords.items()}
     made = xr.Dataset(data, coords, attributes)
     return made if key_bytes else with_text_keys(made)
@@ -251,9 +251,9 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
             if axis.description:
                 attributes = {"long_name": f"number of the {axis.name}", "units": "1"}
                 attributes[variables.DESIGN] = axis.description
-            coords[axis.name] = (axis.name, _array(labels(axis.values)), attributes)
+            coords[axis.name] = (axis.name, _array(make_coordinate(axis.values)), attributes)
         for name, values in axis.parameters.items():
-            shown = labels(values)
+            shown = make_coordinate(values)
             coords[name] = (axis.name, _array(shown), dict(study.method.parameters[name].attributes(shown[0])))
     for name in space.dependent_parameters:
         dims = space.dependence(name)
@@ -264,7 +264,7 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
         coords[name] = (dims, found.reshape([*map(len, axes)]), study.method.parameters[name].attributes(found[0]))
     for name, value in space.constants.items():
         if name not in space.dependent_parameters:
-            label = _array(labels([value]))[0]
+            label = _array(make_coordinate([value]))[0]
             coords[name] = ((), label, study.method.parameters[name].attributes(label))
     if study.has_streams and SEED in coords:
         coords[SEED][-1][STREAMS] = json.dumps({"common": study.spec.common})
@@ -273,7 +273,7 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
 
 def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
     """Return labels of the values; for None, NaN among numbers, NaT among dates, "" among strings."""
-    present = labels([value for value in values if value is not None])
+    present = make_coordinate([value for value in values if value is not None])
     if len(present) == len(values):
         return _array(present)
     if isinstance(present[0], (np.datetime64, np.timedelta64)):
@@ -294,7 +294,7 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def _bookkeeping(table: RunTable) -> dict[str, xr.Variable]:
+def _make_run_metadata(table: RunTable) -> dict[str, xr.Variable]:
     space, used = table.plan.space, set(np.unique(table.software).tolist()) - {-1}  # -1: not run
     sets = sorted({table.software_sets[number] for number in used})
     # sorted, since runs arrive in any order and a result must not depend on it; the number -1 picks the last entry
@@ -308,7 +308,7 @@ def _bookkeeping(table: RunTable) -> dict[str, xr.Variable]:
     found = {name: (cells.reshape(space.shape), more) for name, (cells, more) in columns.items() if cells is not None}
     # fastpath: xarray would otherwise convert a million messages through pandas, which takes 42 bytes each
     return {
-        name: xr.Variable(space.names, cells, BOOKKEEPING[name].attributes | more, fastpath=True)
+        name: xr.Variable(space.names, cells, RUN_METADATA[name].attributes | more, fastpath=True)
         for name, (cells, more) in found.items()
     }
 
@@ -348,7 +348,7 @@ def records_of(data: xr.Dataset) -> RunRecords:
     done = np.flatnonzero(status != Status.not_run)
     ok = np.flatnonzero(status[done] == Status.ok)
     places, recorded = run_metadata.returned_attributes(data), run_metadata.returned_coordinates(data)
-    names = {str(name): (str(name), VARIABLE) for name in data.data_vars if name not in BOOKKEEPING}
+    names = {str(name): (str(name), VARIABLE) for name in data.data_vars if name not in RUN_METADATA}
     names |= {name: (name, COORDINATE) for name in recorded}
     names |= {place: (name, ATTRIBUTE) for name, place in places.items() if place in data.coords}
     # a coordinate whose values differ between runs has an index as its dimension
@@ -360,7 +360,7 @@ def records_of(data: xr.Dataset) -> RunRecords:
             value = np.asarray(data.attrs[place])
             values = np.broadcast_to(value, (len(ok), *value.shape))
             stacks.append(Stack(name, (f"{name}_0",) * value.ndim, ok, values, role=ATTRIBUTE))
-    found = {name: data[name].values.ravel()[done] for name in BOOKKEEPING if name in data}
+    found = {name: data[name].values.ravel()[done] for name in RUN_METADATA if name in data}
     keys, messages, outputs = (tuple(map(str, found.get(name, ()))) for name in ("run_key", "run_message", OUTPUT))
     software = tuple(sets[int(number)] for number in found["run_software"])
     attempts = found["run_attempts"].astype(np.int32)

@@ -87,7 +87,7 @@ class Variable:
         return written if self.headline is None else {**written, HEADLINE: self.headline}
 
 
-def read_direction_and_estimand(array: xr.DataArray) -> tuple[str, str]:
+def read_direction(array: xr.DataArray) -> tuple[str, str]:
     """Return `better` and `estimand` of a variable, or "" for each one that is not declared, or not valid."""
     better, estimand = (str(array.attrs.get(name, "")) for name in (BETTER, ESTIMAND))
     try:
@@ -218,6 +218,6 @@ def _count_runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:
 
 
 def warn_of_accuracy(data: xr.Dataset) -> None:
-    """Give a `AccuracyWarning` for each line of `list_accuracy_warnings`."""
+    """Give an `AccuracyWarning` for each line of `list_accuracy_warnings`."""
     for line in list_accuracy_warnings(data):
         warn(line, AccuracyWarning)

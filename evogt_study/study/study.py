@@ -18,7 +18,7 @@ from evogt_study.methods.code import CodeKind, UserCode, find_named_code
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import RNG
-from evogt_study.schema.values import Values, labels, text_label
+from evogt_study.schema.values import Values, make_coordinate, text_label
 from evogt_study.schema.variables import PILOT
 from evogt_study.storage.atomic import is_utf8
 from evogt_study.storage.untrusted import MAX_STUDY_BYTES, read_text
@@ -209,7 +209,7 @@ class Study:
     @property
     def axes(self) -> dict[str, list[Any]]:
         """The coordinate values of each axis."""
-        return {axis.name: list(labels(axis.values)) for axis in self.space.axes}
+        return {axis.name: list(make_coordinate(axis.values)) for axis in self.space.axes}
 
     def __len__(self) -> int:
         return self.space.count
@@ -217,7 +217,7 @@ class Study:
     def __repr__(self) -> str:
         points = "" if len(self) == self.space.size else f" of {self.space.size:,} points"
         axes = " x ".join(f"{len(axis.values):,} {axis.name}" for axis in self.space.axes)
-        values = {name: labels([value])[0] for name, value in self.space.constants.items()}
+        values = {name: make_coordinate([value])[0] for name, value in self.space.constants.items()}
         forms = {name: ".6g" if isinstance(value, float) else "" for name, value in values.items()}
         constants = ", ".join(f"{name} = {value:{forms[name]}}" for name, value in values.items())
         return f"study {self.name}: {len(self):,} cases{points} = {axes}" + (f"\n  {constants}" if constants else "")

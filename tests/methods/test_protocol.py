@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 
 from evogt_study.methods.protocol import BoundCase, Method
-from evogt_study.schema.parameters import Parameter, anything
+from evogt_study.schema.parameters import Parameter, read_anything
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json
 from evogt_study.study.case_space import Axis, CaseSpace
@@ -26,7 +26,7 @@ class LeastCase(BoundCase):
 
 class LeastMethod(Method):
     def __init__(self):
-        self.parameters = {"i": Parameter("i", "a number", anything)}
+        self.parameters = {"i": Parameter("i", "a number", read_anything)}
 
     def bind(self, values):
         return LeastCase(values)
@@ -41,7 +41,7 @@ class SeededMethod(LeastMethod):
     key_only_parameters = ("j", "seed")
 
     def __init__(self):
-        self.parameters = {name: Parameter(name, "a number", anything) for name in ("i", "j", "seed")}
+        self.parameters = {name: Parameter(name, "a number", read_anything) for name in ("i", "j", "seed")}
 
     def bind(self, values):
         return SeededCase(values)

@@ -7,7 +7,7 @@ import pytest
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.pde.methods.declarations import read_quadrature_rule
 from evogt_study.pde.numerics import QuadratureRule
-from evogt_study.schema.parameters import Parameter, anything, choice, integer, one_or_several, real, several
+from evogt_study.schema.parameters import Parameter, read_anything, choice, integer, one_or_several, real, several
 
 UNIT = Parameter("tau", "in (0, 1)", real(0.0, 1.0), remedy="use e.g. 1e-12")
 
@@ -36,7 +36,7 @@ def same(value, other):
         (read_quadrature_rule, {"rule": "gauss_legendre", "points": 320}, QuadratureRule("gauss_legendre", 320)),
         (read_quadrature_rule, {"points": 7, "rule": "composite_midpoint"}, QuadratureRule("composite_midpoint", 7)),
         (read_quadrature_rule, QuadratureRule("gauss_legendre", 3), QuadratureRule("gauss_legendre", 3)),
-        (anything, True, True), (anything, "word", "word"),
+        (read_anything, True, True), (read_anything, "word", "word"),
     ],
 )  # fmt: skip
 def test_admitted_values(read, raw, expected):
