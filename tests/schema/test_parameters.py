@@ -7,7 +7,7 @@ import pytest
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.pde.methods.declarations import read_quadrature_rule
 from evogt_study.pde.numerics import QuadratureRule
-from evogt_study.schema.parameters import Parameter, read_anything, choice, integer, one_or_several, real, several
+from evogt_study.schema.parameters import Parameter, choice, integer, one_or_several, read_anything, real, several
 
 UNIT = Parameter("tau", "in (0, 1)", real(0.0, 1.0), remedy="use e.g. 1e-12")
 
