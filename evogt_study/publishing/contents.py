@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -102,10 +103,9 @@ def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
     Raises InputError if two results have the same name or different people and terms, or if none has any; ResultError
     for a file that is not a result, is not intact, or lacks a file of its study.
     """
-    names = [path.stem for path in paths]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"`RESULT` must be files of different names, got two of the name {twice!r}. Rename one")
+    ((name, count),) = Counter(path.stem for path in paths).most_common(1)
+    if count > 1:
+        raise InputError(f"`RESULT` must be files of different names, got two of the name {name!r}. Rename one")
     studies = [collect_study(path) for path in paths]
     more = f" and {len(studies) - 1} more" if len(studies) > 1 else ""
     stated = [(each.path, each.publication) for each in studies if each.publication is not None]
