@@ -9,7 +9,6 @@ from conftest import SMALL_NUMBERS, write_computed_result
 import evogt_study as evs
 from evogt_study.analysis.runs import count_status
 from evogt_study.analysis.statistics import IncompleteWarning
-from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
 
@@ -88,22 +87,6 @@ def test_a_run_that_failed_is_missing_once_and_a_run_meets_each_run_of_the_other
         assert counts(evs.summary(data["error"])) == ([[1, 1], [2, 2]], [[2, 2], [2, 2]])
     found = evs.compare(data["error"], "dictionary", BOTH)
     assert (counts(found), found["failed"].values.tolist()) == (([1, 2], [2, 2]), [0.5, 0.0])
-
-
-@pytest.mark.long
-def test_commands_count_runs(evogt, path, tmp_path):
-    code, out, _ = evogt("summary", path, "--over", "N1,seed")
-    assert (code, [line.count(" 2/2 ") for line in out.splitlines()[2:4]]) == (0, [1, 1])
-    assert "equal.nc (main): 8 points, 6 runs, 6 ok\n" in evogt("status", path)[1]
-    assert evogt("export", path, "-o", tmp_path / "runs.csv")[1].endswith("runs.csv: 6 runs\n")
-    assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 8  # each point has a row
-    for kind, text in (
-        ("distribution", "6 of 6 runs."),
-        ("scatter", "A cloud of 6 points"),
-        ("time_series", "6 of 6 runs."),
-    ):
-        assert text in evogt("plot", path, kind, "-o", tmp_path / f"{kind}.svg")[1], kind
-    assert "All 6 runs are ok." in report(path, read_result(path))
 
 
 def test_the_status_of_runs_counts_them_once(tmp_path, result_of):

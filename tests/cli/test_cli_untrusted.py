@@ -159,13 +159,10 @@ def test_code_runs_that_computed_the_result_or_is_named(own_study, result_of, ev
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "[]",
-        "{",
-        '{"name": "other", "content": "0"}',
+        "", "[]", "{", '{"name": "other", "content": "0"}',
         '{"name": "method", "content": "0", "parameters": [["a b", 0, 0]]}',
     ],
-)
+)  # fmt: skip
 def test_an_invalid_declaration_is_refused(own_study, evogt, folder, text):
     describe(folder / "own.nc", own_study(MARKED, AXES))
     description = shard_folder(folder / "own.nc") / "study.json"

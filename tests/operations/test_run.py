@@ -145,26 +145,6 @@ def test_failed_and_diverged_runs_are_data_and_failed_ones_can_be_tried_again(ow
     assert again.run_attempts.values.tolist() == [1, 1, 1, 2, 1, 1, 1]
 
 
-def test_an_extended_result_keeps_attributes_types_and_labels(own_study, client, tmp_path):
-    source = """
-        import numpy as np, xarray as xr
-        def method(n, seed=0):
-            wave = {"long_name": "index of refraction"}
-            return xr.Dataset({"u": ("lam", n + np.arange(3.0), {"units": "m", "long_name": "height"}), "count": n},
-                              {"lam": ("lam", [0.1, 0.2, 0.3], wave)})
-    """
-    path = tmp_path / "own.nc"
-    rest = "[axes]\nn = [1, 2]\n[[when]]\nmatch = { n = 2 }\nset = { seed = 5 }"
-    evs.run(own_study(source, rest), client=client, output=path)
-    longer = own_study(source, rest.replace("[1, 2]", "[1, 2, 3]"))
-    data, events = events_of(longer, client=client, output=path)
-    assert (events["main"].reused, events["main"].done) == (2, 1)
-    same_numbers(data, evs.run(longer, client=client))
-    assert (data.u.attrs["units"], data.u.attrs["long_name"]) == ("m", "height")
-    assert data.lam.values.tolist() == [0.1, 0.2, 0.3]
-    assert read_study(path)["count"].encoding["dtype"] == np.int64
-
-
 PILOT = """
     [axes]
     target = [2, 5, 7]

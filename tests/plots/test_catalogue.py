@@ -112,16 +112,7 @@ def without_error(tmp_path_factory):
     return write_computed_result(evs.Study.from_text(STUDY), tmp_path_factory.mktemp("without") / "without.nc")
 
 
-def test_no_other_error_takes_the_place_of_the_solution_error(evogt, without_error, tmp_path):
-    code, out, err = evogt("plot", without_error, "-o", tmp_path / "figure.png")
-    assert (code, len(out.splitlines()), "Energy history" in out) == (0, 1, True)
-    assert err == f"evogt: {MESSAGE}; --variable draws other numbers\n"
-    code, out, err = evogt("plot", without_error, "distribution", "-o", tmp_path / "figure.png")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"evogt: {MESSAGE}. Name what to draw with --variable: initial_error, rank,")
-    options = ("distribution", "--variable", "initial_error", "-o", tmp_path / "figure.png")
-    code, out, err = evogt("plot", without_error, *options)
-    assert (code, err, "Initial error of every run" in out) == (0, "", True)
+def test_no_other_error_takes_the_place_of_the_solution_error(without_error):
     with evs.open(without_error) as data, pytest.raises(InputError, match="there is no solution error"):
         data.evogt.plot()
 

@@ -263,11 +263,6 @@ def test_a_process_that_is_killed_while_it_takes_over_is_no_obstacle(held, start
     assert os.listdir(tmp_path) == ["claims"]
 
 
-def test_this_process_is_a_second_writer_too(tmp_path):
-    with lock_result(tmp_path / "a.nc"), pytest.raises(ResultError, match="is being written by"):
-        lock_result(tmp_path / "a.nc").__enter__()
-
-
 def test_the_refusal_says_how_to_go_on_if_the_other_machine_is_off(tmp_path):
     with lock_result(tmp_path / "a.nc"):
         change(tmp_path / "a.nc.lock", machine="elsewhere", host="node7", process="7")
