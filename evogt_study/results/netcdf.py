@@ -249,6 +249,7 @@ def _chunks_of_runs(
     data, axes = runs.column.data, len(runs.space)
     lead, tail, is_large = chunk[:axes], chunk[axes:], len(form.chunk or ()) == len(runs.lengths)
     numbers, zeros = np.arange(math.prod(runs.space)).reshape(runs.space), [(0,) * len(runs.lengths)]
+    slab = np.empty(form.chunk or (), dtype)  # used for all chunks: the system clears new memory each time
     for start in arrays.chunk_starts(runs.space, lead):
         block = numbers[tuple(slice(at, at + step) for at, step in zip(start, lead, strict=True))]
         rows = np.ravel_multi_index(np.indices(block.shape), lead).ravel() if axes else np.zeros(1, np.intp)
@@ -271,8 +272,8 @@ def _chunks_of_runs(
             parts = arrays.chunks_of(data.read_row(first).astype(dtype), tail, blank)
             contents = [(pack(part), b"") for part in parts]
         else:
-            make: Any = np.empty if is_full else partial(np.full, fill_value=blank)
-            slab = make(form.chunk, dtype=dtype)
+            if not is_full:
+                slab[...] = blank
             data.read_into(slab, rows, cases)
             contents = [(pack(slab), b"")]
         for number, (place, (content, mark)) in enumerate(zip(places, contents, strict=True)):
