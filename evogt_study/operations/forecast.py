@@ -133,7 +133,9 @@ def sample_cases(plan: Plan, numbers: Order) -> tuple[list[SampledCase], bool]:
     """Return some of the cases, the smallest first; True if their sizes are rough seconds that the method declares."""
     # with a fixed seed, so that a forecast can be repeated
     some = numbers if len(numbers) <= SAMPLED_CASES else np.random.default_rng(0).choice(numbers, SAMPLED_CASES)
-    cases = [(int(i), values) for i, values in zip(some, plan.space.each(some), strict=True) if values is not None]
+    cases = [
+        (int(i), values) for i, values in zip(some, plan.space.iterate_values(some), strict=True) if values is not None
+    ]
     works = [estimate_work(plan.method, values) for _, values in cases]
     rough = [work for work in works if work is not None]
     sizes = rough if len(rough) == len(cases) else [_rank_case(plan, index) for index, _ in cases]
@@ -219,6 +221,6 @@ def estimate_worker_memory(plan: Plan) -> float:
     arrays = estimate_peak_memory(plan)
     if not arrays:
         return 0.0
-    first = next(values for values in plan.space.each(np.arange(plan.space.size)) if values is not None)
+    first = next(values for values in plan.space.iterate_values(np.arange(plan.space.size)) if values is not None)
     keeping = set(plan.method.bind(first).stages) - {"problem"}  # it has no arrays
     return WORKER_BYTES + arrays + (min(KEPT_BYTES, plan.count * arrays / 4.0) if keeping else 0.0)

@@ -256,7 +256,7 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
             shown = make_coordinate(values)
             coords[name] = (axis.name, _array(shown), dict(study.method.parameters[name].attributes(shown[0])))
     for name in space.dependent_parameters:
-        dims = space.dependence(name)
+        dims = space.find_dependence(name)
         axes = [space.axis(dim).values for dim in dims]
         others = {axis.name: axis.values[0] for axis in space.axes}  # any value: it does not depend on them
         points = (space.resolve({**others, **dict(zip(dims, at, strict=True))}) for at in itertools.product(*axes))

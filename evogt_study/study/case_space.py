@@ -60,7 +60,7 @@ Match = Mapping[str, frozenset[str]]
 """Labels that parameters must have.  They distinguish values that are equal under ``==`` (true and 1)."""
 
 
-def matches(match: Match, values: Values) -> bool:
+def is_match(match: Match, values: Values) -> bool:
     """Return True if each parameter has one of the labels that `match` admits."""
     return all(text_label(values[name]) in admitted for name, admitted in match.items())
 
@@ -157,7 +157,7 @@ class CaseSpace:
         positions = np.unravel_index(index, self.shape)
         return self.resolve({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
 
-    def each(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
+    def iterate_values(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
         """Yield `values` of each case.  Rules and tables apply once to cases that they do not distinguish."""
         numbers = [number for number, axis in enumerate(self.axes) if self.decides(axis)]
         free = [
@@ -188,7 +188,7 @@ class CaseSpace:
             if axis.name in at:
                 values.update(axis.point(at[axis.name]))
         for rule in self.rules:
-            if matches(rule.match, values):
+            if is_match(rule.match, values):
                 if rule.set is None:
                     return None
                 values.update(rule.set)
@@ -214,7 +214,9 @@ class CaseSpace:
         some = replace(self, axes=tuple(axis for axis in self.axes if self.decides(axis)), formulas=())
         if not some.axes:
             return self.size if some.resolve({}) is not None else 0
-        return sum(values is not None for values in some.each(np.arange(some.size))) * (self.size // some.size)
+        return sum(values is not None for values in some.iterate_values(np.arange(some.size))) * (
+            self.size // some.size
+        )
 
     # a few values of each axis: there may be millions of cases
     def representatives(
@@ -252,14 +254,14 @@ class CaseSpace:
         yield from ((choice.names, choice.over) for choice in self.chosen)
         yield from (((formula.name,), formula.names) for formula in self.formulas)
 
-    def dependence(self, parameter: str) -> tuple[str, ...]:
+    def find_dependence(self, parameter: str) -> tuple[str, ...]:
         """Return the axes on which a parameter depends by rules, tables, formulas and designs."""
         found = {self.columns[parameter]} if parameter in self.columns else set()
         for name in {name for sets, uses in self._sources if parameter in sets for name in uses}:
-            found.update((name,) if name in self.names else self.dependence(name))
+            found.update((name,) if name in self.names else self.find_dependence(name))
         return tuple(name for name in self.names if name in found)
 
-    def carriers(self, parameters: Iterable[str]) -> tuple[str, ...]:
+    def list_axes_of(self, parameters: Iterable[str]) -> tuple[str, ...]:
         """Return the axes along which `parameters` vary, without dependent parameters."""
         return tuple(dict.fromkeys(self.columns.get(name, name) for name in parameters))
 

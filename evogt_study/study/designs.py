@@ -96,7 +96,7 @@ def read_listed(
 def _make_axis(
     name: str, kind: str, lists: Mapping[str, Sequence[Any]], declared: Declared, place: SourceLocation
 ) -> Axis:
-    columns = {each: declared.column(each, values, place.at(each)) for each, values in lists.items()}
+    columns = {each: declared.read_column(each, values, place.at(each)) for each, values in lists.items()}
     count = len(next(iter(columns.values())))
     description = json.dumps({"kind": kind, "count": count, "parameters": {each: {} for each in columns}})
     return Axis(name, tuple(range(count)), columns, description=description)
@@ -226,7 +226,7 @@ def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -
     # drawn from the first point on and cut, so that the points after `start` agree with the whole sample
     points = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
     columns = {
-        name: declared.column(name, values(points[:, number]), place.at(name))
+        name: declared.read_column(name, values(points[:, number]), place.at(name))
         for number, (name, values) in enumerate(quantiles.items())
     }
     first = table.start * each
@@ -494,7 +494,7 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
     every = []
     for section, read in readers.items():
         for number, design in enumerate(getattr(table, section)):
-            place = declared.place(section).at(number)
+            place = declared.locate(section).at(number)
             axis = read(design, declared, place)
             if not NAME.fullmatch(axis.name):
                 raise place.at("name").mistake("made of letters, digits and _, and begin with a letter", axis.name)
@@ -508,5 +508,5 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
                 owners[name] = f"{place.where}.{name}"
             every.append(axis)
     for number, sample in enumerate(table.sample if warn else ()):
-        warn_of_count(sample, declared.place("sample").at(number))
+        warn_of_count(sample, declared.locate("sample").at(number))
     return tuple(every)

@@ -116,19 +116,19 @@ class Declared:
     method: Method
     file: str
 
-    def place(self, where: str) -> SourceLocation:
+    def locate(self, where: str) -> SourceLocation:
         """Return the place of a key in the file."""
         return SourceLocation(self.file, where)
 
-    def value(self, name: str, raw: Any, place: SourceLocation) -> Value:
+    def read_value(self, name: str, raw: Any, place: SourceLocation) -> Value:
         """`raw` as a value of the parameter `name`.  Raises StudyError."""
-        return self.column(name, [raw], place, is_list=False)[0]
+        return self.read_column(name, [raw], place, is_list=False)[0]
 
-    def values(self, name: str, entries: Iterable[Any], place: SourceLocation) -> tuple[Value, ...]:
+    def read_values(self, name: str, entries: Iterable[Any], place: SourceLocation) -> tuple[Value, ...]:
         """Return a list of values with different coordinates.  Raises StudyError."""
-        values = self.column(name, entries, place)
+        values = self.read_column(name, entries, place)
         seen: dict[Any, Value] = {}
-        for value, label in zip(values, self.labels(name, values, place), strict=True):
+        for value, label in zip(values, self.find_labels(name, values, place), strict=True):
             if label != label:
                 raise place.error(f"`{name}` must be a value other than {label} on an axis")
             if label in seen:
@@ -138,14 +138,14 @@ class Declared:
             seen[label] = value
         return values
 
-    def labels(self, name: str, values: Sequence[Value], place: SourceLocation) -> list[Any]:
+    def find_labels(self, name: str, values: Sequence[Value], place: SourceLocation) -> list[Any]:
         """Return the coordinate values.  Raises StudyError if no type of a file holds them."""
         try:
             return make_coordinate(values)
         except ValueError as error:
             raise place.error(f"`{name}` must have {error}") from None
 
-    def column(
+    def read_column(
         self, name: str, entries: Iterable[Any], place: SourceLocation, *, is_list: bool = True
     ) -> tuple[Value, ...]:
         """Return values that may repeat, read together.  is_list: they are a list in the file.  Raises StudyError."""
@@ -219,13 +219,13 @@ def read_formulas(constants: Mapping[str, Any], declared: Declared) -> tuple[For
     except CycleError as error:
         # graphlib names each before what uses it; backwards each uses the next
         names = error.args[1][::-1]
-        place = declared.place(f"constants.{names[0]}")
+        place = declared.locate(f"constants.{names[0]}")
         raise place.error(f"formulas must not use each other, got {' -> '.join(names)}") from None
     return tuple(found[name] for name in order if name in found)
 
 
 def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Formula:
-    place, known = declared.place(f"constants.{name}"), declared.method.parameters
+    place, known = declared.locate(f"constants.{name}"), declared.method.parameters
     declared.check_name(name, place)
     text = raw[_FORMULA]
     if set(raw) != {_FORMULA} or not isinstance(text, str):
@@ -239,7 +239,7 @@ def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Form
         if not (number.is_integer() and all(isinstance(values[each], (int, np.integer)) for each in names)):
             with suppress(ParameterError):
                 return known[name].value(number)
-        return declared.value(name, int(number) if number.is_integer() else number, place)
+        return declared.read_value(name, int(number) if number.is_integer() else number, place)
 
     return Formula(name, names, value)
 
@@ -292,7 +292,7 @@ class Resources:
     @staticmethod
     def of(table: ResourcesTable, declared: Declared) -> Resources:
         """Read the section.  Raises StudyError."""
-        place = declared.place("resources")
+        place = declared.locate("resources")
         texts = {name: str(raw) for name in ("cores", "minutes") if (raw := getattr(table, name)) is not None}
         if table.memory is not None:
             match = _MEMORY.fullmatch(table.memory.strip())

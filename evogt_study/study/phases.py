@@ -76,13 +76,13 @@ def read_pilot(
     table: PilotTable, space: CaseSpace, declared: Declared, constants: Collection[str], better: str
 ) -> Pilot:
     """Check the section against the study's `space` and `constants`.  Raises StudyError."""
-    place, by, parameters = declared.place("pilot"), table.by, table.parameters
+    place, by, parameters = declared.locate("pilot"), table.by, table.parameters
     if CANDIDATE in declared.method.parameters:
         message = f"rename the parameter `{CANDIDATE}`, because the pilot has an axis of this name"
         raise place.error(message)
     if SEED not in space.names:
         axes = ", ".join(space.names)
-        raise declared.place("axes").error(f"a pilot must have a study with a `seed` axis, got {axes}")
+        raise declared.locate("axes").error(f"a pilot must have a study with a `seed` axis, got {axes}")
     if len({*by}) != len(by) or not {*by} <= {*space.names} - {SEED}:
         raise place.at("by").error(f"`by` must name different axes other than seed, got {shorten(by)}")
     space_without_formulas = replace(space, formulas=())  # which may use a parameter that the pilot chooses
@@ -95,13 +95,13 @@ def read_pilot(
         declared.check_name(name, place.at("parameter"))
         for section in (section for section, names in given.items() if name in names):
             message = f"`{name}` must be left to the pilot, got a value of its own"
-            raise declared.place(f"{section}.{name}").error(message)
+            raise declared.locate(f"{section}.{name}").error(message)
     points = map(space_without_formulas.resolve, space_without_formulas.representatives())
     known = declared.method.list_scalar_variables(next(filter(None, points), {}))
     if known is not None and table.minimise not in known:
         raise place.at("minimise").mistake(f"one of {', '.join(known)}", table.minimise)
     candidates = _read_candidates(table, space, declared)
-    seeds = declared.values(SEED, table.seed_values, place.at("seeds"))
+    seeds = declared.read_values(SEED, table.seed_values, place.at("seeds"))
     # a choice on the study's own seeds would make its results look too good
     shared = sorted(set(seeds) & set(space.axis(SEED).values), key=str)
     if not seeds or shared:
@@ -127,7 +127,7 @@ def read_pilot(
 def _read_candidates(
     table: PilotTable, space: CaseSpace, declared: Declared
 ) -> dict[str | None, tuple[Candidate, ...]]:
-    place, names = declared.place("pilot.candidates"), table.parameters
+    place, names = declared.locate("pilot.candidates"), table.parameters
     if isinstance(table.candidates, dict):
         if not table.by:
             raise place.error("`candidates` must be a list if `by` is empty")
@@ -140,7 +140,7 @@ def _read_candidates(
     for key, raw in table.candidates.items() if isinstance(table.candidates, dict) else [(None, table.candidates)]:
         here = place if key is None else place.at(key)
         if isinstance(table.parameter, str):
-            values = declared.values(table.parameter, raw, here)
+            values = declared.read_values(table.parameter, raw, here)
             # for equal means, the pilot chooses the smaller candidate
             if not values or not all(map(is_number, values)):
                 raise here.mistake("numbers", raw, name="candidates")
@@ -148,7 +148,7 @@ def _read_candidates(
             continue
         if not raw or not all(isinstance(each, list) and len(each) == len(names) for each in raw):
             raise here.mistake(f"lists of {len(names)} values, for {', '.join(names)}", raw, name="candidates")
-        columns = [declared.column(name, [each[i] for each in raw], here.at(name)) for i, name in enumerate(names)]
+        columns = [declared.read_column(name, [each[i] for each in raw], here.at(name)) for i, name in enumerate(names)]
         found[key] = tuple(zip(*columns, strict=True))
         if len({tuple(map(text_label, each)) for each in found[key]}) < len(raw):
             raise here.mistake("different", raw, name="candidates")
@@ -183,12 +183,12 @@ class Precision:
 
 def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) -> tuple[Precision, CaseSpace]:
     """Return the precision and the space with the seeds that a setup may need.  Raises StudyError."""
-    place = declared.place("precision")
+    place = declared.locate("precision")
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
     integer_seeds = [int(each) for each in make_coordinate(seeds) if type(each) is int]
     if len(integer_seeds) < MIN_UNITS or len(integer_seeds) < len(seeds):
         message = f"`precision` must be of a study with a `seed` axis of at least {MIN_UNITS} integers"
-        raise declared.place("axes.seed").error(f"{message}, got {len(seeds)}")
+        raise declared.locate("axes.seed").error(f"{message}, got {len(seeds)}")
     statistic, _, ratio = table.statistic.partition(" ")
     is_ratio = statistic == "ratio"
     axis, pair = _parse_ratio(ratio.strip(), space, place.at("statistic")) if is_ratio else ("", ("", ""))
@@ -203,7 +203,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
         raise StudyError(str(error.at(str(place.at(error.name))))) from None
     # new seeds follow the largest seed, which may not be the last, so that all seeds of a setup differ
     more = range(max(integer_seeds) + 1, max(integer_seeds) + 1 + goal.max_seeds - len(seeds))
-    extended_axis = Axis(SEED, (*seeds, *declared.values(SEED, more, place.at("max_seeds"))))
+    extended_axis = Axis(SEED, (*seeds, *declared.read_values(SEED, more, place.at("max_seeds"))))
     axes = tuple(extended_axis if each.name == SEED else each for each in space.axes)
     return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
 

@@ -77,7 +77,7 @@ def _make_texts(
     """Yield the texts that are hashed, at each point of the `outer` axes for all points of the `inner` axes."""
     first = replace(space, axes=(*outer, *(replace(axis, values=axis.values[:1]) for axis in inner)))
     known: dict[tuple[str, ...], list[list[tuple[bytes, ...]]]] = {}
-    for values in first.each(np.arange(first.size)):
+    for values in first.iterate_values(np.arange(first.size)):
         if values is None:
             yield [b""] * math.prod(len(axis.values) for axis in inner)
             continue
@@ -144,9 +144,9 @@ class Plan:
     def work(self) -> Work | None:
         """Rough work of the cases; None if only running them shows it, or for more than `MAX_COMBINATIONS`."""
         space, sizes = self.space, self.method.setup_parameters
-        deciding = set(sizes).union(*map(space.dependence, sizes))
+        deciding = set(sizes).union(*map(space.find_dependence, sizes))
         deciding |= {name for choice in space.chosen for name in choice.over}
-        deciding |= set(space.carriers(name for rule in space.rules if rule.set is None for name in rule.match))
+        deciding |= set(space.list_axes_of(name for rule in space.rules if rule.set is None for name in rule.match))
         shape = tuple(len(axis.values) if axis.name in deciding else 1 for axis in space.axes)
         if math.prod(shape) > MAX_COMBINATIONS:
             return None
@@ -192,7 +192,7 @@ class Plan:
         for start in range(0, len(numbers), BLOCK):
             block = numbers[start : start + BLOCK]
             keys = self.keys[block].astype(str).tolist()
-            for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
+            for index, values, key in zip(block.tolist(), self.space.iterate_values(block), keys, strict=True):
                 if values is not None:
                     needs = NO_NEEDS if self.resources is None else self.resources.compute_needs(values)
                     yield Case(index, values, key, needs)
@@ -214,7 +214,7 @@ class Plan:
         """Number of neighbouring cases that share their early stages: the product of the inner axes."""
         if self.method.stage_parameters is None:
             return 1
-        leading = self.space.carriers(self.method.stage_parameters)
+        leading = self.space.list_axes_of(self.method.stage_parameters)
         return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
 
     @property
@@ -253,7 +253,7 @@ def order_longest_first(space: CaseSpace, leading: Iterable[str], work: Work | N
 
     A group is the cases with equal `leading` parameters.  It stays together and in its order.
     """
-    leading = space.carriers(leading)
+    leading = space.list_axes_of(leading)
     ranks = {name: rank for rank, name in enumerate(leading)}
     nesting = sorted(range(len(space.axes)), key=lambda i: ranks.get(space.names[i], len(leading)))
     order = np.arange(space.size, dtype=np.int64).reshape(space.shape).transpose(nesting).ravel()
@@ -303,7 +303,9 @@ def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | Non
     sizes = plan.method.setup_parameters
     order = order_longest_first(plan.space, plan.method.stage_parameters or ())
     order = order if numbers is None else order[np.isin(order, numbers)]
-    for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
+    for values in itertools.islice(
+        (values for values in plan.space.iterate_values(order) if values is not None), limit
+    ):
         size = tuple(map(values.get, sizes))
         if size not in known:
             known[size] = estimate_work(plan.method, values) or 0.0

@@ -22,7 +22,7 @@ from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
 from evogt_study.schema.parameters import get_defaults
 from evogt_study.schema.values import TYPE, Value, is_number, text_label
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT
-from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, When, matches
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, When, is_match
 from evogt_study.study.designs import parse_table, read_designs, read_list
 from evogt_study.study.model import ExcludeTable, StudyModel, WhenTable
 from evogt_study.study.parameter_values import Declared, SourceLocation, is_formula, list_values, read_formulas
@@ -186,7 +186,7 @@ class Reader:
         for name, raw in self.table.axes.items():
             place = self._place(f"axes.{name}")
             entries = list(self.choices[name]) if name in self.choices else read_list(raw, place)
-            axes.append(Axis(name, declared.values(name, entries, place)))
+            axes.append(Axis(name, declared.read_values(name, entries, place)))
             if warn:
                 _warn_of_near_values(axes[-1], place)
         if len(axes) > MAX_AXES:
@@ -200,11 +200,11 @@ class Reader:
         # values that the result file cannot hold together are refused before anything runs
         for axis in space.indices:
             for name, values in axis.parameters.items():
-                declared.labels(name, values, self._place(f"{axis.name}.{name}"))
+                declared.find_labels(name, values, self._place(f"{axis.name}.{name}"))
         for name in (*constants, *space.dependent_parameters):
             values = [rule.set[name] for rule in space.rules if rule.set is not None and name in rule.set]
             values += [constants[name]] if name in constants else []
-            declared.labels(name, values, self._place(f"{'constants' if name in constants else 'when'}.{name}"))
+            declared.find_labels(name, values, self._place(f"{'constants' if name in constants else 'when'}.{name}"))
         if self.table.exclude and not space.count:
             raise self._place("exclude").error(f"`exclude` must leave a case, got none of {size:,} points")
         return space
@@ -224,7 +224,7 @@ class Reader:
             if name in varying:
                 raise place.error(f"`{name}` must be an axis or a constant, got both")
             if not is_formula(raw):
-                constants[name] = self.declared.value(name, raw, place)
+                constants[name] = self.declared.read_value(name, raw, place)
         return constants
 
     def _read_rules(self, axes: Sequence[Axis], varying: Columns) -> Iterator[When]:
@@ -240,7 +240,7 @@ class Reader:
                 columns = zip(*(axis.parameters[name] for name in names), strict=True)
                 points = (dict(zip(names, point, strict=True)) for point in columns)
                 # one parameter alone is looked at when its labels are read
-                if len(names) > 1 and not any(matches({name: match[name] for name in names}, each) for each in points):
+                if len(names) > 1 and not any(is_match({name: match[name] for name in names}, each) for each in points):
                     message = " and ".join(f"{name} = {', '.join(sorted(match[name]))}" for name in names)
                     raise place.error(f"the rule matches no case: no {axis.name} has {message}")
             values = {}
@@ -248,7 +248,7 @@ class Reader:
                 here = self._place(f"{where}.set.{name}")
                 if name in varying:
                     raise here.error(f"`{name}` must not be set by a rule, since it is an axis")
-                values[name] = self.declared.value(name, raw, here)
+                values[name] = self.declared.read_value(name, raw, here)
             yield When(match, values if isinstance(rule, WhenTable) else None)
 
     def _read_match(self, varying: Columns, name: str, raw: Any, place: SourceLocation) -> frozenset[str]:
@@ -259,9 +259,9 @@ class Reader:
         entries = list_values(raw)
         # a list may itself be one of the axis's values (widths of layers)
         with suppress(StudyError) if entries else nullcontext():
-            labels = [text_label(self.declared.value(name, raw, place))]
+            labels = [text_label(self.declared.read_value(name, raw, place))]
         if entries and not present.issuperset(labels):
-            labels = [text_label(self.declared.value(name, entry, place)) for entry in entries]
+            labels = [text_label(self.declared.read_value(name, entry, place)) for entry in entries]
         for label in labels:
             if label not in present:
                 raise place.error(f"the rule matches no case: {name} has no value {label}")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
-from evogt_study.study.case_space import Axis, CaseSpace, ParameterTable, When, matches
+from evogt_study.study.case_space import Axis, CaseSpace, ParameterTable, When, is_match
 from evogt_study.study.plan import count_shared_work, estimate_peak_memory, order_longest_first, plan_phase, plan_study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
@@ -69,7 +69,7 @@ def spaces(draw):
 
 def combination(space, point):
     """Which of the rules hold at a point."""
-    return tuple(matches(rule.match, point) for rule in space.rules)
+    return tuple(is_match(rule.match, point) for rule in space.rules)
 
 
 @quick
