@@ -283,10 +283,8 @@ def _add_effects(
         if of == WIN:
             effect = tests.estimate_effect_of_wins(units[j], units[lead], margins[j, lead], scale, alpha, worst)
         else:
-            effect = tests.estimate_effect_of_means(units[j], units[lead], of, scale, alpha) or (
-                np.nan,
-                (np.nan, np.nan),
-            )
+            made = tests.estimate_effect_of_means(units[j], units[lead], of, scale, alpha)
+            effect = made or (np.nan, (np.nan, np.nan))
         found["over_leader"][j], found["over_leader_ci"][j] = effect
     found["over_leader"][lead] = 1.0 if scale == RATIO else 0.0
     effect, ends = found["over_leader"][rivals[0]], found["over_leader_ci"][rivals[0]][::-1]
