@@ -108,8 +108,8 @@ def compare_wins(margins: Array) -> Pairs:
     return Pairs(p, (wins - losses).astype(float), wins, losses, (~np.isnan(margins)).sum(axis=-1), {})
 
 
-def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[str, ...], word: str) -> Pairs:
-    """Return Student's tests of all pairs of samples (L, U), of which some `failed`.  sign: 1 if lower is better.
+def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[str, ...], unit: str) -> Pairs:
+    """Return Student's tests of all pairs of samples (L, U).  Some may have `failed`.  sign: 1 if lower is better.
 
     No test is made of fewer units than 25 times their squared skewness (Cochran, Sampling Techniques, 2.15).
     """
@@ -126,14 +126,14 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
         if of == MEAN and ahead[i, j] > 0 and d.std() > 0.0:
             tail = max(float(((d - d.mean()) ** 3).mean() / d.std() ** 3), 0.0)
         if len(d) < MIN_UNITS[of]:
-            reason[i, j] = f"a test of means needs {MIN_UNITS[of]} {word}s with both values, there are {len(d)}"
+            reason[i, j] = f"a test of means needs {MIN_UNITS[of]} {unit}s with both values, there are {len(d)}"
         elif ahead[i, j] > 0 and failed[i]:
             reason[i, j] = f"{names[i]} has failed runs, which a mean leaves out"
         elif np.ptp(d) <= 1e-12 * np.abs(d).max():
             reason[i, j] = "the differences have no spread"
         elif 25.0 * tail**2 > len(d) - MIN_UNITS[of]:
             need = math.ceil(25.0 * tail**2 + MIN_UNITS[of])
-            reason[i, j] = f"{len(d)} {word}s do not show its tail: a skewness of {tail:.1f} needs {need}"
+            reason[i, j] = f"{len(d)} {unit}s do not show its tail: a skewness of {tail:.1f} needs {need}"
         elif ahead[i, j] > 0:
             t = d.mean() / (d.std(ddof=1) / math.sqrt(len(d)))
             p[i, j] = 2.0 * scipy.special.stdtr(len(d) - 1.0, -abs(t))

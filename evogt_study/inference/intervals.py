@@ -147,8 +147,8 @@ def _compute_fit_interval(fit: means.Fit, how: Interval, logarithmic: bool) -> A
     """Return Student's, percentile or bootstrap-t interval (Efron 1981), (m, 2).
 
     The studentised resamples t* = (R* - R) / s*, on logarithms log(R*/R) R* / s*, replace Student's distribution; each
-    end is the wider one of both.  If the lower end is not positive and all values are, it is the least value of a unit,
-    or zero if all units are above the mean with a probability of up to 2^-n > (1 - confidence) / 2.
+    end is the wider one of both.  If all values are positive and the lower end is not, it is the least value of a unit.
+    It is zero if all n units may be above the mean: 2^-n > (1 - confidence) / 2.
     """
     n, ratio = fit.residuals.shape[-1], fit.ratio[:, None]
     tails = [(1.0 - how.confidence) / 2, (1.0 + how.confidence) / 2]

@@ -280,8 +280,8 @@ def _draw_sobol(dimension: int, count: int, seed: int) -> Array:
 def _draw_latin_hypercube(dimension: int, count: int, seed: int) -> Array:
     """Return a nested Latin hypercube: if `count` is even, its first half is a Latin hypercube too, and so on.
 
-    It begins with the odd part of `count` and doubles the number: each point is in one interval of half the width, and
-    the new points fill the others in a random order (Sallaberry, Helton & Hora 2008).
+    It begins with the odd part of `count` and doubles the number.  Then each point is in an interval of half the width,
+    and new points fill the others in a random order (Sallaberry, Helton & Hora 2008).
     """
     rng = make_sample_generator(seed)
     size = count // (count & -count)
