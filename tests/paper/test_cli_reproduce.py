@@ -167,7 +167,7 @@ def test_a_study_that_no_number_is_printed_of(client, evogt, tmp_path):
     ("arguments", "fragments"),
     [
         (["--published", "nowhere"], ["cannot read the published numbers nowhere/", "No such file or directory"]),
-        (["-o", "README.md"], ["cannot write README.md/report.md", "-o"]),
+        (["-o", "README.md"], ["cannot write README.md/report.md", "another output file"]),
         ([STUDIES[0]], ["`STUDIES` must have different names", "'p1_fem_oscillatory' twice"]),
         (["studies/paper"], ["`STUDIES` must have different names", "'p1_fem_oscillatory' twice"]),
         (["studies/gone.toml"], ["studies/gone.toml"]),
