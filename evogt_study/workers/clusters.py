@@ -165,6 +165,8 @@ async def _wait_for_greeting(address: str) -> None:
 @contextmanager
 def quiet_dask_logging() -> Iterator[None]:
     """Let Dask log only critical messages: the study reports a lost connection in one line."""
+    # for good: after an interrupt the thread of a cluster may still close a connection, which it would report
+    logging.getLogger("distributed.batched").setLevel(logging.WARNING)
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
