@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 # The last runs of a study leave workers idle.  A second study fills them, and a third one at the end of the second.
 # More studies would only need memory for their tables.
 STUDIES_AT_ONCE = 3
-LARGE_BLOCK_BYTES = 2**21
+LARGE_BLOCK_BYTES = 2**20
 """Blocks of memory from this size on return to the system when they are free.
 
 By default the GNU C library keeps up to 32 MB of each batch: 45 to 80 MB more for 1 GB of values.
@@ -213,12 +213,8 @@ def run_to_file(
     Returns the numbers of runs.
     """
     gc.freeze()  # full collections skip the objects of the imports, which saves 0.1 s
-    with suppress(AttributeError, OSError):  # a C library without these options
-        set_option = ctypes.CDLL(None).mallopt
-        set_option(-3, LARGE_BLOCK_BYTES)  # M_MMAP_THRESHOLD
-        # the system clears memory that returns: keep 16 MB (M_TRIM_THRESHOLD), and take 4 MB at a time (M_TOP_PAD)
-        set_option(-1, 8 * LARGE_BLOCK_BYTES)
-        set_option(-2, 2 * LARGE_BLOCK_BYTES)
+    with suppress(AttributeError, OSError):  # a C library without this option (M_MMAP_THRESHOLD)
+        ctypes.CDLL(None).mallopt(-3, LARGE_BLOCK_BYTES)
     with open_executor(options, client, print_line) as executor:
         study_run = StudyRun(study, output, executor, options, listener)
         study_run.compute_result()
