@@ -160,9 +160,9 @@ COORDINATES = {
     variable.name: variable
     for variable in (
         Variable("candidate", "index of the candidate value", content=""),
-        Variable("precision_seeds", "seeds after which the number was looked at last", content=""),
-        Variable("precision_half_width", "half width of the number's interval", content=""),
-        Variable("precision_reason", "why no more seeds were added for the number", units="", content=""),
+        Variable("precision_seeds", "number of seeds at the last decision of the target precision", content=""),
+        Variable("precision_half_width", "half width of the confidence interval at this decision", content=""),
+        Variable("precision_reason", "reason to add no more seeds", units="", content=""),
     )
 }
 """Coordinates of a pilot, and of a study with a target precision."""

@@ -77,11 +77,11 @@ def test_run_tells_before_and_after_and_readers_tell_again(doubtful, evogt, monk
     worst = f"{float(data.quadrature_defect.max()):.3g}"
     coarse = (
         f"quadrature_defect is above 0.5 (in {int(flagged.sum())} of 16 runs, the largest {worst}): {COARSE} for the "
-        "features; use a finer `quadrature`"
+        "features. Use a finer `quadrature`"
     )
     ball = (
         "domain_reach is above 1 (in 4 of 16 runs, the largest 1.25): the ball of `radius` about `centre` does not "
-        "hold the domain; use a larger `radius`"
+        "hold the domain. Use a larger `radius`"
     )
     assert after == [f"evogt: {coarse}", f"evogt: {ball}"]
     assert evogt("summary", "d.nc")[2].splitlines() == after
