@@ -1,12 +1,12 @@
-"""Numbers and tables from a labelled result.  Reads Datasets only.
+"""Compute statistics and tables from the Dataset of a result.
 
-- `runs`: distinct runs and their status; seeds as sampling units; display names of coordinate values
-- `statistics`: `summary`: labelled statistics with their counts; kernels over named dimensions, block by block
-- `comparison`: `compare`: the values of an axis on common seeds, in one sentence for each setup
-- `design`: `Design` of a study: axes, samples and their points, random streams, runs
-- `orders`: observed orders of convergence, and their table
-- `performance`: performance of estimators, shares of runs, methods over many problems
-- `sensitivity`: `sensitivity`, `variance_shares`: shares of parameters and seeds in the variance, and their table
-- `export`: one row for each run, as CSV or Parquet; trajectories on a grid, or in contiguous ragged form
-- `tables`: statistics in text, Markdown, LaTeX and CSV, by rows or with axes across; the choice of a pilot
+- `runs` finds the distinct runs, their status and the sampling units.
+- `statistics` computes statistics over named dimensions, block by block (`summary`).
+- `comparison` compares the values of an axis on common seeds (`compare`).
+- `design` reads the design of a study: axes, samples, random streams and runs.
+- `orders` computes observed orders of convergence.
+- `performance` measures the performance of estimators and compares methods over many problems.
+- `sensitivity` computes the shares of parameters and seeds in the variance.
+- `export` writes one row for each run, and returns trajectories on a grid or in ragged form.
+- `tables` formats statistics as text, Markdown, LaTeX and CSV.
 """

@@ -55,12 +55,12 @@ class Question:
 
     @property
     def sign(self) -> int:
-        """1 if lower is ahead, else -1."""
+        """Sign of a loss: 1 if lower values are better, else -1."""
         return -1 if self.direction == HIGHER else 1
 
     @property
     def is_nearest_share(self) -> bool:
-        """Whether shares of ones are compared with a target."""
+        """True if the comparison measures the distance of shares of ones from a target."""
         return self.direction == NEAREST and self.two_valued and self.estimand == WIN
 
     @property
@@ -95,24 +95,26 @@ def compare(
     values : DataArray
         Values of one variable, such as ``ds.error``.
     dim : str
-        Axis whose values are compared.
+        Axis whose values the function compares.
     over : str or list of str, default "seed"
-        Dimensions that are pooled.
+        Dimensions to pool.
     estimand : {"win", "geometric_mean", "mean"}, optional
-        win: exact sign test.  geometric_mean, mean: Student's test.  Default: `[output.estimand]`, else win.
+        The test is the exact sign test for win, and Student's test for geometric_mean and mean.  The default is
+        `[output.estimand]` of the study, else win.
     better : str, optional
-        "lower", "higher" or "nearest 0.95".  Default: `[output.better]`, else the lowest value leads.
+        "lower", "higher" or "nearest 0.95".  The default is `[output.better]` of the study.  Without it, the
+        lowest value leads.
     units : str or list of str, optional
-        Dimensions in `over` whose points are independent, by default the seed.  The estimand win counts a unit with
-        several runs for the value that wins more of them.
+        Dimensions in `over` with independent points, by default the seed.  If a unit has several runs, the estimand win
+        counts it for the value that wins more runs.
     margin : float, default 0
         Relative difference (of ratios) or difference up to which two values count as equal.
     scale : {"ratio", "difference"}, optional
-        Default: ratio if all values are positive, else difference.
+        Scale of the effect.  The default is ratio if all values are positive, else difference.
     failures : {"loss", "omit"}, default "loss"
-        A failed run is worse than any value, or its unit is left out.
+        loss: a failed run is worse than any value.  omit: the comparison leaves out the unit of a failed run.
     family : {"setup", "all"}, default "setup"
-        all: adjust the tests for the number of setups (Holm).
+        Use "all" to adjust the tests for the number of setups (Holm).
     confidence : float, default 0.95
         Confidence of the intervals.  The level of the tests is 1 - confidence.
     planned : DataArray, optional
@@ -121,8 +123,8 @@ def compare(
     Returns
     -------
     xarray.Dataset
-        Over the other dimensions: leader, rival, p_value, significant, n, probability(_ci), effect(_ci), conclusion
-        and note.  Along `dim`: n_ok, n_planned, failed(_ci), and over_leader(_ci) and p_over_leader.
+        leader, rival, p_value, significant, n_common, probability(_ci), effect(_ci), conclusion and note over the other
+        dimensions.  Along `dim`, also n_ok, n_planned, failed(_ci), over_leader(_ci) and p_over_leader.
 
     Raises
     ------
@@ -182,7 +184,7 @@ def compare(
 def _read_question(
     values: xr.DataArray, estimand: str, better: str, scale: str, laid_out: Layout, options: dict[str, Any]
 ) -> Question:
-    """Return the estimand, direction and scale, from the options, the attributes of the variable and its values."""
+    """Return the settings of a comparison from the options, the attributes of the variable and its values."""
     declared, stated, pooled = read_direction(values), estimand, laid_out.within > 1
     estimand = estimand or declared[1] or WIN
     statistics.check_options(estimand=(estimand, tests.ESTIMANDS), scale=(scale, ("", RATIO, DIFFERENCE)))
@@ -209,7 +211,7 @@ def _read_question(
 
 
 def _compare_setup(values: Array, planned: Bools, names: Sequence[str], question: Question) -> dict[str, Any]:
-    """Return the numbers and the sentence of values (L, U, k) of a setup by name.  `note` is a list."""
+    """Return the results for the values (L, U, k) of a setup by name, with the notes as a list."""
     count, failed, units = len(names), planned & np.isnan(values), np.asarray(planned.any(axis=-1))
     share = kernels.divide(failed.sum(axis=(1, 2)).astype(float), planned.sum(axis=(1, 2)))
     found: dict[str, Any] = {
@@ -293,9 +295,10 @@ def _add_effects(
 
 
 def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tuple[int, list[int], Array]:
-    """Return the share that is nearest to a target, its rivals, the closest first, and their p-values.
+    """Return the sample whose share is nearest to a target, its rivals (closest first), and their p-values.
 
-    |p - t| < |q - t| is (p - q)(p + q - 2t) < 0.  McNemar's test and the interval of the mean share decide its factors.
+    |p - t| < |q - t| is equivalent to (p - q)(p + q - 2t) < 0.  McNemar's test decides the sign of the first
+    factor, and the interval of the mean share decides the sign of the second factor.
     """
     shares = np.array([np.nanmean(each) if (~np.isnan(each)).any() else np.inf for each in values])
     lead, found = part[int(np.abs(shares[part] - target).argmin())], dict[int, float]()
@@ -316,7 +319,7 @@ def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tu
 
 
 def check_paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
-    """Return the dimensions `over`, beside which there is `dim`.  Raises InputError if there is not."""
+    """Return the dimensions `over`.  Raises InputError unless `dim` is another dimension of the values."""
     over_dims = statistics.check_dimensions(values, over)
     others = [str(name) for name in values.dims if name not in over_dims]
     if dim not in others:
@@ -325,7 +328,7 @@ def check_paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable
 
 
 def round_ends(value: float, ends: Sequence[float], neutral: float) -> str:
-    """Return a number and its ends, with enough digits to show on which side of the neutral value each end is."""
+    """Return a number and its interval, with enough digits to distinguish them from the neutral value."""
     texts, numbers = [""], (value, *ends)
     for digits in (2, 3, 4, 6, 9):
         texts = [f"{v:#.{digits}g}".rstrip(".") if 1e-4 < abs(v) < 100 else f"{v:.{max(digits, 3)}g}" for v in numbers]
@@ -335,13 +338,13 @@ def round_ends(value: float, ends: Sequence[float], neutral: float) -> str:
 
 
 def round_share(ends: Sequence[float]) -> str:
-    """Return the ends of a probability, with enough digits to differ from 1/2 if they do."""
+    """Return the interval of a probability, with enough digits to distinguish its ends from 1/2."""
     texts = [[text for k in (2, 3, 5, 9) if float(text := f"{v:.{k}f}") != 0.5 or v == 0.5] for v in ends]
     return " to ".join((each or [f"{v!r}"])[0] for each, v in zip(texts, ends, strict=True))
 
 
 def conclude(question: Question, found: dict[str, Any]) -> str:
-    """Return the result of one setup as one sentence, in which all numbers belong to the same test."""
+    """Return the conclusion about one setup, in which all numbers belong to the same test."""
     first, second, n, unit, more = found["leader"], found["rival"], found["n_common"], question.unit, question.more
     significant, alpha, count = found["significant"], question.alpha, found["count"]
     p = "p < 0.001" if found["p_value"] < 0.001 else f"p = {found['p_value']:.2g}"

@@ -1,6 +1,6 @@
-"""Design of a study from the coordinates of its result: axes, samples and their points, random streams, runs.
+"""Read the design of a study from the coordinates of its result: axes, samples, random streams and runs.
 
-Every estimator takes a `Design`, adapts to it, refuses it by name, or states in `note` what it assumes.
+Every estimator takes a `Design`.  It adapts to the design, raises an error, or states its assumptions in `note`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEVELS = 4  # of Morris' trajectories, if nothing says how many: SALib's defaul
 
 @dataclass(frozen=True)
 class Sample:
-    """A dimension of points: its parameters and the rule that drew them, or one of `GIVEN`."""
+    """A dimension of points, with its parameters and its sampling rule, or one of `GIVEN`."""
 
     dim: str
     parameters: tuple[str, ...]
@@ -45,7 +45,8 @@ class Design:
     samples : tuple of Sample
         Dimensions of points along which several parameters change.
     common : tuple of str
-        Dimensions along which a seed is one random stream.  Along the others each run has its own stream.
+        Dimensions along which runs share the random stream of a seed.  Along other dimensions, each run has its own
+        stream.
     planned, ok : DataArray of bool
         Planned runs, and runs with a value, over the dimensions of the runs.
     assumptions : tuple of str
@@ -80,9 +81,9 @@ class Design:
         values : DataArray
             Values of one variable, such as ``ds.error``.
         common : str or list of str, optional
-            Dimensions along which a seed is one stream, "all" or "none".  By default the result states it.
+            Dimensions along which runs share the stream of a seed, "all" or "none".  The default comes from the result.
         planned : DataArray, optional
-            Run keys, or booleans.  By default the run keys that the values carry.
+            Run keys, or booleans.  The default is the coordinate `run_key` of the values.
 
         Returns
         -------
@@ -118,7 +119,7 @@ class Design:
         return cls(axes, tuple(samples), streams, runs, ok, assumed, of_streams)
 
     def check_grid(self, dims: Sequence[str]) -> None:
-        """Raise InputError for dimensions that are no full grid of axes."""
+        """Raise InputError if the dimensions are not a full grid of axes."""
         for sample in self.samples:
             if sample.dim in dims:
                 names = ", ".join(sample.parameters)
@@ -131,7 +132,7 @@ class Design:
             raise InputError(f"{message}, the first at {where}. Select a full part with `sel`.")
 
     def is_fresh(self, dims: Sequence[str]) -> bool:
-        """Test whether each run along `dims` has its own stream.  Raises InputError if only some dimensions do."""
+        """Return True if each run along `dims` has its own stream.  Raises InputError if only some dimensions do."""
         shared = [dim for dim in dims if dim in self.common]
         if shared and len(shared) < len(dims):
             message = f"seeds are common along {', '.join(shared)} only"
@@ -149,7 +150,7 @@ class Design:
 def _find_streams(
     values: xr.DataArray, axes: Sequence[str], samples: Sequence[Sample], common: str | Iterable[str] | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return dimensions along which a seed is one stream, and the assumptions about it."""
+    """Return the dimensions along which runs share streams, and the assumptions about the streams."""
     parameters = {axis: [axis] for axis in axes} | {each.dim: list(each.parameters) for each in samples}
     chosen, assumed = common, tuple[str, ...]()
     if common is None and DRAWN in values.dims:
@@ -166,9 +167,10 @@ def _find_streams(
 
 @dataclass(frozen=True, eq=False)
 class SamplePoints:
-    """Parameters (D,), each `along` a dimension, and their values at the points (n, D) of the product of `dims`.
+    """Parameters (D,) and their values at the points (n, D) of the product of `dims`.
 
-    seeds: `seed` is pooled too.  strings: values that the numbers of each parameter stand for; empty for numbers.
+    `along` gives the dimension of each parameter.  `seeds` is True if the analysis pools the seeds.  For a parameter
+    with strings, `strings` gives the string of each number.
     """
 
     names: tuple[str, ...]
@@ -181,7 +183,7 @@ class SamplePoints:
 
 
 def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]:
-    """Return the stated design along a dimension, empty if none is stated."""
+    """Return the design that the attributes of a dimension state, or an empty mapping."""
     with suppress(ValueError):
         found = json.loads(str(data[dim].attrs.get(DESIGN, "{}"))) if dim in data.coords else {}
         return found if isinstance(found, dict) else {}
@@ -189,7 +191,7 @@ def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]
 
 
 def find_sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
-    """Return dimensions along which several parameters vary, those with a stated design first."""
+    """Return dimensions along which several parameters vary, with stated designs first."""
     names = [str(dim) for dim in data.dims if dim != DRAWN]
     # a single one may follow an axis by a rule, as gamma follows the dictionary
     along = [name for name in names if design_of(data, name) or len(_find_parameters(data, name)) > 1]
@@ -197,12 +199,12 @@ def find_sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
 
 
 def find_drawn_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
-    """Return dimensions whose points were drawn, as their design says."""
+    """Return the dimensions whose design states a sample."""
     return tuple(str(dim) for dim in data.dims if design_of(data, str(dim)).get("kind") == "sample")
 
 
 def is_along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
-    """Test for a parameter along points that were drawn."""
+    """Return True if a parameter varies along a sample."""
     return name in data.coords and data[name].dims in [(dim,) for dim in find_drawn_dimensions(data)]
 
 
@@ -234,7 +236,7 @@ def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[
 
 
 def _find_parameters(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
-    """Return the parameters of the design of a dimension, else its coordinates, else the dimension."""
+    """Return the parameters of a dimension from its design, its coordinates or its own name."""
     stated = design_of(values, dim).get("parameters")
     own = [str(name) for name, coord in values.coords.items() if coord.dims == (dim,) and name not in (dim, KEYS)]
     if isinstance(stated, dict):

@@ -1,4 +1,4 @@
-"""Other forms of a result: a flat table with one row for each run, and trajectories on a grid or without gaps."""
+"""Export a result as a table with one row for each run, and its trajectories on a grid or without gaps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMULA = tuple("=+-@＝＋－＠")  # first characters of cells that spreadshe
 
 
 def run_table(data: xr.Dataset) -> pd.DataFrame:
-    """Return the table, with one row for each planned case, in the order of the axes."""
+    """Return a table with one row for each planned case, in the order of the axes."""
     axes = list(map(str, data["run_status"].dims))
     others = [
         str(name)
@@ -50,12 +50,12 @@ def run_table(data: xr.Dataset) -> pd.DataFrame:
 def write_table(data: xr.Dataset, path: Path) -> int:
     """Write `run_table` as CSV, Parquet or JSON, by the suffix of `path`, and return the number of runs.
 
-    A file with this table stays: an earlier command may have been killed after its last write.
+    If the file already contains this table, it does not change.
     """
     if path.suffix not in SUFFIXES:
         raise InputError(f"`--output` must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
-        raise InputError("a Parquet file needs pyarrow: pip install pyarrow; or write CSV")
+        raise InputError("a Parquet file needs pyarrow. Install it with `pip install pyarrow`, or write CSV")
     table = run_table(data)
     try:
         with write_atomically(path, tidy=True) as temporary:
@@ -81,7 +81,7 @@ def write_table(data: xr.Dataset, path: Path) -> int:
 
 
 def _to_plain(column: pd.Series) -> list[Any]:
-    """Return the values of a column; dates and durations as text in ISO 8601, and None for a missing value."""
+    """Return the values of a column, with dates and durations as ISO 8601 strings, and None for missing values."""
     if column.dtype.kind in "Mm":
         values = column.to_numpy()
         texts = [str(value) if values.dtype.kind == "M" else pd.Timedelta(value).isoformat() for value in values]
@@ -90,7 +90,7 @@ def _to_plain(column: pd.Series) -> list[Any]:
 
 
 def _escape_formula(value: Any) -> Any:
-    """Return the value, with an apostrophe before text that begins like a formula and is no number."""
+    """Return a value, with an apostrophe before a string that a spreadsheet would read as a formula."""
     if not isinstance(value, str):
         return value
     text = escape_text(value)
@@ -111,21 +111,21 @@ def on_grid(values: xr.DataArray, along: str, points: npt.ArrayLike, how: str = 
     values : xarray.DataArray
         Variable of a result, such as ``ds.I`` over (x, seed, event).
     along : str
-        Name of its coordinate, such as "t" over (x, seed, event).  The points of each run increase along it.
+        Name of a coordinate, such as "t" over (x, seed, event).  Its values must increase along each run.
     points : array_like
         Points of the grid, such as times.
     how : {"previous", "linear"}, default "previous"
-        Value between two points of a run: the value before, as for events, or on the line between both.
+        Value between two points of a run: the previous value, or a linear interpolation.
 
     Returns
     -------
     xarray.DataArray
-        The values over the other dimensions and `along`; missing outside of a run's own points.
+        The values over the other dimensions and `along`.  Points outside the range of a run have missing values.
 
     Raises
     ------
     InputError
-        If there is no such coordinate, or no such rule.
+        If the values do not have the coordinate `along`, or `how` is unknown.
 
     Examples
     --------
@@ -163,20 +163,22 @@ def on_grid(values: xr.DataArray, along: str, points: npt.ArrayLike, how: str = 
 
 
 def to_ragged(data: xr.Dataset, dim: str) -> xr.Dataset:
-    """Return the trajectories of a result in CF's contiguous ragged form: one after the other, without gaps.
+    """Return the trajectories of a result in CF's contiguous ragged form.
+
+    This form stores the trajectories one after the other, without gaps.
 
     Parameters
     ----------
     data : xarray.Dataset
-        A result with runs of different lengths along `dim`.
+        Result with runs of different lengths along `dim`.
     dim : str
         Dimension, such as "event", or "t_index" if `t` itself differs between runs.
 
     Returns
     -------
     xarray.Dataset
-        Variables with `dim` over the dimension `sample`, all other values of runs over `run`, and the count variable
-        `row_size`, whose attribute `sample_dimension` names `sample` (CF, section 9.3.3).
+        Variables along `dim` have the dimension `sample`, and all other variables of runs have the dimension `run`.
+        The attribute `sample_dimension` of the count variable `row_size` names `sample` (CF, section 9.3.3).
 
     Raises
     ------

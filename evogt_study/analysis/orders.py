@@ -1,4 +1,4 @@
-"""Observed orders of convergence along a numeric axis or a parameter that follows one, and their table."""
+"""Compute observed orders of convergence along a numeric axis or a dependent parameter, and their table."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ def observed_orders(
     interval: Interval = Interval(), units: str | Iterable[str] | None = None, missing: str = "warn",
     planned: xr.DataArray | None = None,
 ) -> xr.Dataset:  # fmt: skip
-    """Return the exponents p of values ~ h^p along an axis, or a parameter that follows it.
+    """Return the exponents p of values ~ h^p along an axis or a dependent parameter.
 
     Parameters
     ----------
     values : DataArray
         Values of one variable, such as ``ds.error``.
     along : str
-        Axis, or parameter that follows it, with different positive numbers h_i.
+        Axis, or parameter that depends on one axis, with different positive numbers h_i.
     over : str or list of str, optional
-        Dimensions that are pooled.  Default: none.
+        Dimensions to pool.  Default: none.
     of : str, default "mean"
         Statistic e_i over `over`, or the value itself if `over` is empty.  A value that is zero, negative, infinite or
         missing has no order (NaN).
     interval : Interval
-        Confidence, resamples, seed and fewest units of the intervals.
+        Confidence, resamples, seed and smallest number of units of the intervals.
     units, missing, planned
         As in `evs.summary`.
 
     Returns
     -------
     xarray.Dataset
-        The statistic, order, n_ok and n_planned along `along`, slope and n_points without.  Over seeds also order_se,
-        slope_se, order_ci and slope_ci.
+        The statistic, order, n_ok and n_planned along `along`, and slope and n_points.  If `over` is not empty, also
+        order_se, slope_se, order_ci and slope_ci.
 
     Raises
     ------
     InputError
-        If `along` is no dimension of different positive numbers.
+        If `along` does not have different positive numbers.
 
     Notes
     -----
     order = log(e_i / e_{i-1}) / log(h_i / h_{i-1}) at h_i, and slope is the least-squares slope of log e against log h
-    over n_points values.  An error of second order in dt has order 2; one that falls like N^-2 has order -2.  The
-    standard error s is of bootstrap resamples of the units, each drawn at all axis values together; the interval is p
-    -+ t s with Student's quantile t.
+    over n_points values.  An error of second order in dt has order 2, and an error that falls like N^-2 has order -2.
+    Bootstrap resamples, which draw a unit at all axis values together, give the standard error s.  The interval is
+    p -+ t s with Student's quantile t.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def observed_orders(
 
 
 def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
-    """Return the values with the dimension `along` in place of the axis that it follows, if it follows one."""
+    """Return the values with the dependent parameter `along` as a dimension in place of its axis."""
     if along in values.dims or along not in values.coords or values.coords[along].ndim != 1:
         return values
     return values.swap_dims({next(iter(values.coords[along].dims)): along})
@@ -147,7 +147,7 @@ def compute_orders(errors: Array, steps: Array) -> tuple[Array, Array, Counts]:
 
 
 def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
-    """Return the table of observed orders of the first variable along an axis ("": the one numeric axis)."""
+    """Return the table of observed orders of the first variable, by default along the only numeric axis."""
     values = data[find_variables(data, *request.variables)[0]]
     over = [dim for dim in request.over if dim in values.dims]
     numeric = [str(dim) for dim in values.dims if dim not in over and values[dim].dtype.kind in "iuf"]

@@ -1,4 +1,4 @@
-"""Performance of estimators in simulation studies, shares of runs with a property, and methods over many problems."""
+"""Compute performance measures of estimators, shares of runs, and comparisons of methods over many problems."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def performance(
     Returns
     -------
     xarray.Dataset
-        Over the other dimensions: bias, relative_bias, empirical_se, mse and rmse; with `se` model_se and
-        relative_error_se; with intervals coverage, bias_eliminated_coverage and power, also with ``_ci`` (Wilson).
+        bias, relative_bias, empirical_se, mse and rmse over the other dimensions.  With `se`, also model_se and
+        relative_error_se.  With intervals, also coverage, bias_eliminated_coverage and power, with ``_ci`` (Wilson).
         ``_mcse`` is the Monte Carlo standard error of each measure.  n_ok, n_planned and failed count the runs.
 
     Notes
     -----
-    Formulas: Morris, White & Crowther, Stat. Med. 38 (2019), Table 6.  A run counts if it has all numbers that are
-    given.  A failed run is not "not covered": it is counted in `failed` and leaves every measure.
+    Formulas: Morris, White & Crowther, Stat. Med. 38 (2019), Table 6.  A run counts if it has all given
+    numbers.  `failed` counts a failed run.  No measure uses a failed run, not even the coverage.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def share(
         Comparison of variables, coordinates and numbers, such as ``"lower <= truth <= upper"`` or
         ``"abs(error) < 0.1 and rank > 3"``.
     over : str or list of str, default "seed"
-        Dimensions that are pooled.  The seed, if it is one of them, is the sampling unit.
+        Dimensions to pool.  If they contain the seed, it is the sampling unit.
     confidence : float, default 0.95
         Confidence of the intervals.
     planned : DataArray, optional
@@ -157,8 +157,8 @@ def share(
     Returns
     -------
     xarray.Dataset
-        share and share_ci of the runs that have all variables of the condition; n_ok and n_planned count these runs and
-        the planned runs, and failed is their difference.
+        share and share_ci of the runs that have all variables of the condition.  n_ok counts these runs, n_planned
+        counts the planned runs, and failed is the difference.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def over_problems(
     values: xr.DataArray, dim: str, problem: str = "problem", over: str = "seed", *, better: str = "",
     units: str = "seed", factors: Iterable[float] = (1.0, 2.0, 5.0, 10.0), confidence: float = 0.95,
 ) -> xr.Dataset:  # fmt: skip
-    """Compare methods over many problems: problems led, mean rank, interquartile mean, performance profile.
+    """Compare methods over many problems by ranks and performance profiles.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def over_problems(
     dim, problem, over : str
         Dimensions of the methods, the problems and the seeds.
     better : {"lower", "higher"}, optional
-        Default: the attribute of the variable, else the lowest value leads.
+        The default is the attribute of the variable, else "lower".
     units : {"seed", "problem", "stratified"}, default "seed"
         Independent observations: seeds common to all problems, problems, or the seeds of each problem.
     factors : iterable of float
@@ -219,9 +219,9 @@ def over_problems(
     Returns
     -------
     xarray.Dataset
-        Along `dim`: problems_led, mean_rank(_ci), iqm(_ci), and profile(_ci) along `factor`.  iqm is the interquartile
-        mean of the logarithm of value / median of the problem, as a factor.  A failed run has the last rank and is
-        within no factor.
+        problems_led, mean_rank(_ci) and iqm(_ci) along `dim`, and profile(_ci) along `dim` and `factor`.  iqm is the
+        interquartile mean of the logarithm of value / median of the problem, as a factor.  A failed run has the last
+        rank and is within no factor.
 
     Raises
     ------
@@ -272,7 +272,7 @@ def over_problems(
         "iqm": (dim, np.exp(whole[1])), "iqm_ci": ((dim, statistics.BOUND), np.exp(ends[1])),
         "profile": (("factor", dim), whole[2:]),
         "profile_ci": (("factor", dim, statistics.BOUND), ends[2:].clip(0.0, 1.0)),
-        "note": f"{lost} of {v.size} runs have no value; they have the last rank" if lost else "",
+        "note": f"{lost} of {v.size} runs have no value and have the last rank" if lost else "",
     }, {"factor": factor, **statistics.BOUNDS})  # fmt: skip
     made = made.assign_coords(statistics.keep_coordinates(values, [problem, over]))
     return made.assign_attrs(better=direction, units=units)

@@ -1,7 +1,7 @@
-"""Find the distinct runs of a result, their status, its sampling units, and the names of its coordinate values.
+"""Find the distinct runs of a result, their status, the sampling units and the names of coordinate values.
 
-Cases with equal run keys share a run, for example if N1 varies and the dictionary transnet does not use it.  Such a run
-counts once and enters a statistic once.
+Cases with equal run keys share a run, for example if N1 varies and the dictionary transnet does not use it.  Each
+shared run counts once in every statistic.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ DRAWN = "seed"  # the dimension whose points are sampling units by default, if i
 
 
 def number_runs(planned: xr.DataArray) -> Numbers:
-    """Return the number of the run in each cell, -1 where none is planned; equal numbers where run keys are equal.
+    """Return the run number of each case, which is equal for equal run keys and -1 without a planned run.
 
-    planned: run keys, or booleans.  Of the hash of a key 64 bits are kept: two of a million runs collide with 3e-8.
+    `planned` contains run keys or booleans.  The function compares 64 bits of the hash of a key.  The probability that
+    two of a million runs have equal bits is 3e-8.
     """
     if planned.dtype.kind == "b":
         return np.where(planned.values, np.arange(planned.size).reshape(planned.shape), -1)
@@ -48,13 +49,13 @@ def number_runs(planned: xr.DataArray) -> Numbers:
 
 
 def number_planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
-    """Return `number_runs` of `planned`, or of the run keys that the values carry, or None without either."""
+    """Return run numbers from `planned` or from the run keys of the values, or None without run keys."""
     keys = values.coords.get(KEYS) if planned is None else planned
     return None if keys is None else xr.DataArray(number_runs(keys), dims=keys.dims)
 
 
 def find_finished_keys(data: xr.Dataset) -> xr.DataArray | None:
-    """Run keys of the planned runs that are finished, "" elsewhere, or None for a Dataset without run keys."""
+    """Return the run keys of finished planned runs, "" for other cases, or None for a Dataset without run keys."""
     keys = data.get(KEYS)
     if keys is None or "run_status" not in data:
         return keys
@@ -67,7 +68,7 @@ def count_runs(numbers: Numbers) -> int:
 
 
 def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
-    """Return the first cell of each run along the last axis, (..., n) -> (..., n); no cell without a run."""
+    """Mark the first case of each planned run along the last axis, (..., n) -> (..., n)."""
     if (numbers[..., 1:] > numbers[..., :-1]).all():  # all runs differ: no sort
         return numbers >= 0
     order = np.argsort(numbers, axis=-1, kind="stable")  # stable: the first of equal ones stays the first
@@ -82,9 +83,9 @@ def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
 def mark_runs(
     values: xr.DataArray, over: Sequence[str], planned: xr.DataArray | None, *, paired: str = ""
 ) -> xr.DataArray | None:
-    """Mark planned runs, each once in a sample over the dimensions `over`; None if each value has its own run.
+    """Mark each planned run once in a sample over `over`, or return None if each value has its own run.
 
-    paired: an axis whose runs belong together.  They count once if another point of `over` has all of the same runs.
+    Runs along the axis `paired` belong together.  They count once if several points of `over` have equal runs.
     """
     numbers = number_planned_runs(values, planned)
     if numbers is None:
@@ -103,7 +104,7 @@ def mark_runs(
 
 @dataclass(frozen=True)
 class Layout:
-    """The pooled dimensions, with `count` units of `within` values; places: values of a run; unit: name of a unit."""
+    """The pooled dimensions, with `count` units of `within` values, `places` values of a run and the name of a unit."""
 
     dims: tuple[str, ...]
     count: int
@@ -116,7 +117,7 @@ class Layout:
         return samples.reshape(*samples.shape[:-1], self.count, self.within)
 
     def units(self, samples: Array, once: Bools) -> Array:
-        """Return values by units, (..., n) -> (..., count, within).  A unit that lacks a run has none."""
+        """Return values by units, (..., n) -> (..., count, within), or NaN for a unit that lacks a run."""
         values = self.blocks(samples)
         if self.within == 1:
             return values
@@ -130,7 +131,7 @@ class Layout:
         return [each.sum(axis=-1).astype(float) for each in both]
 
     def _count_runs(self, samples: Array, once: Bools) -> tuple[Numbers, Numbers]:
-        """Return runs planned of each unit, and runs with a value, two of (..., count)."""
+        """Return the planned runs and the runs with a value of each unit, two (..., count)."""
         shape = (*samples.shape[:-1], self.count, self.within // max(self.places, 1), self.places)
         planned, there = (each.reshape(shape).any(axis=-1).sum(axis=-1) for each in (once, ~np.isnan(samples)))
         return planned, there
@@ -139,7 +140,7 @@ class Layout:
 def lay_out_units(
     values: xr.DataArray, over: Sequence[str], units: str | Iterable[str] | None, planned: xr.DataArray | None = None
 ) -> Layout:
-    """Lay out the pooled dimensions `over` of values.  `units` are among them; dimensions such as time come last."""
+    """Arrange the pooled dimensions `over` as units and values of a unit, with dimensions such as time last."""
     keys = values.coords.get(KEYS) if planned is None else planned
     own = [] if keys is None else [dim for dim in over if dim not in keys.dims]
     if units is None:
@@ -156,7 +157,7 @@ def lay_out_units(
 
 
 def each_once(names: str | Iterable[str]) -> list[str]:
-    """Return one name or several as a list without duplicates.  The caller refuses other objects."""
+    """Return one or several names as a list without duplicates."""
     return list(dict.fromkeys(names)) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
 
 
@@ -177,7 +178,7 @@ def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
 
 
 def find_position(values: xr.DataArray | xr.Dataset, dim: str, label: object) -> int:
-    """Return the position of a label, given as its value or as text.  Raises InputError with all labels."""
+    """Return the position of a coordinate value or its string.  Raises InputError for an unknown value."""
     found = find_value([to_canonical(each) for each in values[dim].values], str(label))
     if found is None:
         raise ParameterError(dim, f"one of {join_names(labels_as_typed(values, dim))}", label)
@@ -187,7 +188,7 @@ def find_position(values: xr.DataArray | xr.Dataset, dim: str, label: object) ->
 def list_row_heads(
     data: xr.Dataset, names: Sequence[str], dims: Sequence[str]
 ) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Return the dimensions among `names`, in their order, and for each point of them the labels of all `names`."""
+    """Return the dimensions in `names`, and the coordinate values of all `names` at each point of these dimensions."""
     order = [name for name in names if name in dims]
     followers = [str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims]
     unknown = [name for name in names if name not in dims and name not in followers]
@@ -212,7 +213,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
 def count_status(data: xr.Dataset) -> Completeness:
-    """Count the planned runs of one phase of a result.  One slab of the messages is in memory at a time."""
+    """Count the planned runs of one phase by status and message, with one slab of messages in memory."""
     runs, status, dims = number_runs(data[KEYS]), status_codes(data["run_status"]), list(map(str, data[KEYS].dims))
     once = mark_first(runs.ravel()).reshape(runs.shape)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))

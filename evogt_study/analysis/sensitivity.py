@@ -1,4 +1,4 @@
-"""Shares of parameters and seeds in the variance of a variable: axes of a grid, or parameters of a sample."""
+"""Compute the shares of axes, sampled parameters and seeds in the variance of a variable."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LONG_NAMES: Mapping[str, str] = {
     NOTE: "doubts about the indices",
 }  # fmt: skip
 _DIMS = {"second_order": (PARAMETER, OTHER), "seed_share": (), "unexplained": ()}
-"""Dimensions of the numbers that do not have one for each parameter."""
+"""Dimensions of the outputs that do not have one value for each parameter."""
 LOST = "runs without a value are left out (the sensitivity of run_status shows why they fail)"
 
 
@@ -46,19 +46,19 @@ def sensitivity(
     parameters: Sequence[str] | None = None, log: bool = False, interval: Interval = Interval(),
     missing: str = "warn", planned: xr.DataArray | None = None, design: Design | None = None,
 ) -> xr.Dataset:  # fmt: skip
-    """Return Sobol indices over a sample, Shapley effects, or elementary effects of Morris' trajectories.
+    """Return Sobol indices, Shapley effects or elementary effects of a sample.
 
     Parameters
     ----------
     values : DataArray
-        Values of one variable.  The `run_status` counts as 1 if a run is not ok, else as 0, to find the parameters that
-        explain failures.
+        Values of one variable.  To find the parameters that explain failures, use `run_status`, which counts as 1 for a
+        run that is not ok, else as 0.
     over : str or list of str, optional
         Dimensions of the sample, and `seed` to pool the seeds.  Default: the dimension along which several parameters
         change, and seed.  Several dimensions form a product.  An axis is its own parameter.
     method : {"saltelli", "morris", "polynomial_chaos", "shapley"}, optional
-        Default: Saltelli's blocks or Morris' trajectories if the points are these, else polynomial chaos.  shapley also
-        suits parameters that depend on each other.
+        The default is saltelli or morris if the points have this design, else polynomial_chaos.  Use shapley for
+        parameters that depend on each other.
     estimand : {"run", "mean"}, default "run"
         Shares of the variance of one run with a fresh seed, or of the mean over the seeds.
     parameters : list of str, optional
@@ -66,21 +66,22 @@ def sensitivity(
     log : bool, default False
         Use log(values).
     interval : Interval
-        Confidence of the intervals; number and seed of the resamples of elementary effects.
+        Confidence of the intervals, and number and seed of the resamples of elementary effects.
     missing, planned, design
-        As in `evs.summary`; `Design.of(values, common=...)` states the random streams.
+        `missing` and `planned` are as in `evs.summary`.  `design` states the random streams, for example
+        `Design.of(values, common="all")`.
 
     Returns
     -------
     xarray.Dataset
-        Along `parameter`: first_order(_ci) and total(_ci), or shapley(_ci) and first_order(_ci), or mu, mu_star(_ci)
-        and sigma; second_order(_ci) of blocks that have it; seed_share(_ci), unexplained, note, n_ok of n_planned
-        blocks, trajectories or points.
+        Along `parameter`, first_order(_ci) and total(_ci), or shapley(_ci) and first_order(_ci), or mu, mu_star(_ci)
+        and sigma.  Some methods add second_order(_ci), seed_share(_ci) and unexplained.  n_ok of n_planned counts
+        blocks, trajectories or points, and note states assumptions.
 
     Raises
     ------
     InputError, ParameterError
-        For unknown names or options, points that are not of the method, and dependent parameters.
+        For unknown names or options, points that do not suit the method, and dependent parameters.
 
     Examples
     --------
@@ -140,7 +141,7 @@ def sensitivity(
 
 
 def choose_method(method: str, sample: SamplePoints) -> str:
-    """Return the method, or for "" the one that the points are made for.  Raises InputError if it does not suit."""
+    """Return the method, by default for the design of the points.  Raises InputError for an unsuitable method."""
     statistics.check_options(method=(method, ("", *_METHODS)))
     fitting = [CHAOS, SHAPLEY]
     if estimates.is_morris(sample.points):
@@ -180,7 +181,7 @@ def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Desig
 
 
 class _Estimator:
-    """The estimator of a sample: names and dimensions of its numbers, and how they are computed."""
+    """The estimator of a sample, with the names and dimensions of its outputs."""
 
     def __init__(self, sample: SamplePoints, method: str, fresh: bool, of_run: bool, how: Interval) -> None:
         self.sample, self.method, self.fresh, self.of_run, self.how = sample, method, fresh, of_run, how
@@ -203,7 +204,7 @@ class _Estimator:
                 self.outputs[f"{name}_ci"] = (*self.outputs[name], BOUND)
 
     def compute(self, values: Array) -> list[Array]:
-        """Return numbers and intervals in the order of `outputs`, then n_ok, of values (L, n, R)."""
+        """Return the outputs for values (L, n, R) in the order of `outputs`, then n_ok."""
         sizes, cells = dict.fromkeys((PARAMETER, OTHER), len(self.sample.names)) | {BOUND: 2}, []
         for each in values:
             empty = {name: np.full([sizes[dim] for dim in dims], np.nan) for name, dims in self.outputs.items()}
@@ -291,7 +292,7 @@ def _to_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
 def format_shares(
     data: xr.Dataset, variable: str, request: TableRequest, over: tuple[str, ...] | None, log: bool = False
 ) -> str:
-    """Return the table of the sensitivity of a variable over a sample (None: the one there is)."""
+    """Return the table of the sensitivity of a variable over a sample, by default over the only sample."""
     names = (variable,) if variable == STATUS else find_variables(data, variable)
     values = data[names[0]]
     found = sensitivity(
@@ -302,7 +303,7 @@ def format_shares(
 
 
 def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
-    """Return tables of `sensitivity`: the largest parameters first, the seed last, then pairs and notes."""
+    """Return the tables of `sensitivity`, with the largest index first and the seed last, then pairs and notes."""
     by = next(found[name] for name in ("total", "shapley", "mu_star") if name in found)
     largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
     order = np.argsort(-largest, kind="stable")
@@ -351,15 +352,15 @@ def variance_shares(
     values : DataArray
         Values over a full grid of axes and seeds.
     axes : list of str, optional
-        Axes of the grid, by default all dimensions except `over`.  Other dimensions stay.
+        Axes of the grid, by default all dimensions except `over`.  The result keeps all other dimensions.
     over : str, default "seed"
         Dimension of the seeds.
     estimand : {"run", "mean"}, default "run"
         Shares of the variance of one run with a fresh seed, or of the mean over the seeds.
     order : int, default 2
-        Largest number of axes of an interaction.  The others are the source "higher".
+        Largest number of axes of an interaction.  Larger interactions form the source "higher".
     log : bool, optional
-        Use log(values).  Default: if the variable declares the geometric mean as its estimand.
+        Use log(values).  The default is True if the variable declares the geometric mean as its estimand.
     confidence : float, default 0.95
         Confidence of the intervals.
     planned, design
@@ -368,9 +369,9 @@ def variance_shares(
     Returns
     -------
     xarray.Dataset
-        Along `source` ("a", "b", "a:b", "higher", "seed", then "seed:setups" for common streams, else "run"):
-        share(_ci) and component.  Along `axis`: total(_ci), the share of all sources with this axis, without the seeds.
-        n_ok of n_planned runs, and note.
+        share(_ci) and component along `source` ("a", "b", "a:b", "higher", then "seed" and "seed:setups" for common
+        streams, else "run").  total(_ci) along `axis` is the share of all sources with this axis, without the seeds.
+        n_ok of n_planned counts the runs, and note states assumptions.
 
     Raises
     ------

@@ -50,7 +50,7 @@ _METHODS = {
 
 
 class IncompleteWarning(UserWarning):
-    """A statistic leaves out runs that were planned: they failed, diverged or were not run."""
+    """Warning that a statistic leaves out planned runs without a value."""
 
 
 def reduce_blocks(
@@ -60,9 +60,9 @@ def reduce_blocks(
 ) -> xr.Dataset:  # fmt: skip
     """Apply `kernel` over the dimensions `over`, joined as the last axis, and return its `outputs` in memory.
 
-    kernel: takes values and marks of runs, each (..., sizes of `along`, n), and returns one array for each output, with
-    the shape (...) and the output's own dimensions.  runs: of `mark_runs`; values that it does not mark are NaN.
-    sizes: of dimensions of `outputs` that the values do not have.
+    `kernel` takes values and marks of runs, each (..., sizes of `along`, n).  It returns one array for each output,
+    with the shape (...) and the dimensions of the output.  `runs` comes from `mark_runs`, and unmarked values
+    become NaN.  `sizes` gives the sizes of output dimensions that the values do not have.
     """
     core = [*along, *over]
     rest = [str(dim) for dim in values.dims if dim not in core]
@@ -112,13 +112,13 @@ def check_dimension_names(dims: Iterable[Hashable], columns: Collection[str]) ->
 
 
 def check_array(values: xr.DataArray) -> None:
-    """Raise InputError for a Dataset or another object that is no DataArray."""
+    """Raise InputError for an object that is not a DataArray."""
     if not isinstance(values, xr.DataArray):
         raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}. Use e.g. ds.error")
 
 
 def check_dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
-    """Return the dimensions `over`, each once.  Raises InputError for an unknown one, or values that are no numbers."""
+    """Return the dimensions `over` without duplicates.  Raises InputError for unknown dimensions or other values."""
     check_array(values)
     dims = each_once(over)
     unknown = [str(dim) for dim in dims if dim not in values.dims]
@@ -131,7 +131,7 @@ def check_dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[st
 
 
 def check_options(**given: tuple[str, Collection[str]]) -> None:
-    """Raise ParameterError for a value that is none of its options."""
+    """Raise ParameterError if a value is not one of its options."""
     for name, (value, options) in given.items():
         if value not in options:
             raise ParameterError(name, f"one of {', '.join(filter(None, options))}", value)
@@ -146,7 +146,7 @@ def check_confidence(confidence: float) -> None:
 def report_missing_runs(
     values: xr.DataArray, found: xr.Dataset, planned: xr.DataArray | None, missing: str
 ) -> xr.Dataset:
-    """Follow the policy `missing` for runs without a value, counted in `RUNS`.  Return `found` without these counts."""
+    """Warn or raise IncompleteError for runs without a value, by `missing`, and return `found` without `RUNS`."""
     n_ok, n_planned = (int(found[name].sum()) for name in RUNS)
     if n_ok < n_planned and missing != "drop":
         runs = number_planned_runs(values, planned)
@@ -172,34 +172,35 @@ def summary(
     Parameters
     ----------
     values : DataArray
-        Values of one variable, such as ``ds.error``.  Values in a file, or held by Dask, are read block by block.
+        Values of one variable, such as ``ds.error``.  Values in a file or in Dask are read block by block.
     over : str or list of str, default "seed"
-        Dimensions that are pooled.
+        Dimensions to pool.
     statistics : str or list of str
-        mean; std (divisor n - 1, NaN for one value); median; geometric_mean (NaN if a value is negative); min; max;
-        quantiles in percent, as q25 (linear between sorted values); each of these with _se, its standard error, or _ci,
-        its confidence interval; and ci, the interval that `interval` describes, of the mean by default.
+        Names of statistics: mean, std (divisor n - 1, NaN for one value), median, geometric_mean (NaN if a value is
+        negative), min, max, and quantiles in percent such as q25.  The suffix _se gives the standard error of a
+        statistic, and the suffix _ci its confidence interval.  ci is the interval that `interval` describes, by default
+        of the mean.
     interval : Interval
         Confidence, resamples and seed of all intervals, and statistic and method of ci.
     units : str or list of str, optional
-        Dimensions in `over` whose points are independent: their values at the other pooled points belong together, and
-        are resampled together.  Default: seed if it is pooled, else each run is a unit.
+        Dimensions in `over` with independent points.  The bootstrap resamples all values at such a point together.
+        Default: seed if it is in `over`, else each run is a unit.
     incomplete : {"blocks", "setups", "omit"}, default "blocks"
-        Pooled units with failed runs.  blocks: the mean is the mean of the least-squares means of all setups, value
-        = setup + unit + rest, so a failed run costs one value; setups: the mean of the setups' own means; omit: the
-        mean over whole units.  Other statistics are over whole units.
+        Mean over units with failed runs.  blocks: mean of the least-squares means of all setups, with the model
+        value = setup + unit + rest.  setups: mean of the means of all setups.  omit: mean over complete units.  All
+        other statistics use complete units.
     missing : {"warn", "drop", "raise"}, default "warn"
-        Policy for runs without a value: an IncompleteWarning, silence, or an error.
+        Policy for runs without a value: give an IncompleteWarning, leave them out silently, or raise an error.
     planned : DataArray, optional
-        Run keys, "" if no run is planned, or booleans.  Default: the keys that the values carry.  Values with equal
-        keys share a run, which enters once and counts once.
+        Run keys ("" without a planned run), or booleans.  Default: the coordinate `run_key` of the values.  Values with
+        equal keys share a run, which counts once.
 
     Returns
     -------
     xarray.Dataset
-        The statistics over the other dimensions, intervals along `bound` (lower, upper), n_ok, the units without a
-        missing run, and n_planned.  With an interval of the mean or of std, `note` says why it is not reliable: few
-        units, a heavy tail, or infinite values.
+        The statistics over the other dimensions, with intervals along `bound` (lower, upper).  n_ok is the number of
+        units without a missing run, and n_planned is the number of planned units.  With an interval of the mean or
+        std, `note` warns of few units, a heavy tail or infinite values.
 
     Raises
     ------
@@ -264,10 +265,11 @@ def summary(
 
 
 def compute_unit_means(whole: Array, every: Array, planned: Bools, incomplete: str) -> Array:
-    """Return values of units (..., count, k) whose mean is the mean over all setups, whatever failed.
+    """Return values of units (..., count, k) whose mean is the mean over all setups, in spite of failed runs.
 
-    whole: NaN for a unit that lacks a run.  every: all values.  planned: setups (..., k) with a run.  Samples without
-    gaps are returned as they are, and samples with a setup without any value, whose mean is not known.
+    `whole` has NaN for a unit that lacks a run, `every` has all values, and `planned` marks the setups (..., k) with a
+    run.  Samples without gaps do not change.  Samples with a setup without values do not change, because their mean is
+    unknown.
     """
     found = whole.copy()
     for place in np.ndindex(*whole.shape[:-2]):
@@ -288,7 +290,7 @@ def compute_unit_means(whole: Array, every: Array, planned: Bools, incomplete: s
 
 
 def _parse_statistic(name: str, how: Interval) -> tuple[str, str]:
-    """Return the statistic and kind of a name, "", "_ci" or "_se".  Raises ParameterError for an unknown statistic."""
+    """Return the statistic and the suffix ("", "_ci", "_se") of a name.  Raises ParameterError for unknown names."""
     kind = next((end for end in (_INTERVAL, _ERROR) if name.endswith(end)), "")
     of, kind = (how.of, _INTERVAL) if name == CI else (name.removesuffix(kind), kind)
     if of not in STATISTICS and probability_of(of) is None:
@@ -310,7 +312,7 @@ def _make_kernel(of: str, kind: str, how: Interval) -> Kernel:
 
 
 def _add_notes(found: xr.Dataset, least: int, *, std: bool) -> xr.Dataset:
-    """Return the numbers with a note for each point: missing runs, few units (Student's below `least`), heavy tails."""
+    """Add a note at each point about missing runs, few units (Student's interval below `least`) and heavy tails."""
 
     def describe(share: float, index: float, count: float, n_ok: float, n_planned: float) -> str:
         lost = f"{n_planned - n_ok:.0f} of {n_planned:.0f} runs have no value"
@@ -328,7 +330,7 @@ def _add_notes(found: xr.Dataset, least: int, *, std: bool) -> xr.Dataset:
 
 
 def _are_two_valued(values: xr.DataArray) -> bool:
-    """Test whether all values are 0 or 1, or booleans; read slab by slab, and the first one usually decides."""
+    """Return True if all values are 0 or 1, or booleans, and read only the slabs that decide."""
     if values.dtype.kind == "b" or values.attrs.get("flag_meanings") == TRUTH_MEANINGS:
         return True
     known = False
@@ -353,5 +355,5 @@ def _describe_statistic(of: str, kind: str, how: Interval, pooled: bool, share: 
 
 
 def keep_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:
-    """Return the coordinates of `values` that are not over `dims`, in memory."""
+    """Return the coordinates of `values` without the dimensions `dims`, in memory."""
     return {name: coord.compute() for name, coord in values.coords.items() if not set(coord.dims) & set(dims)}

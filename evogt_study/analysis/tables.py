@@ -1,7 +1,7 @@
-"""Tables of statistics as text, Markdown, LaTeX or CSV: one row for each setup, or axes across; the choice of a pilot.
+"""Format statistics as tables in text, Markdown, LaTeX or CSV, and find the choice of a pilot.
 
-Without axes across, each number is a cell, followed by k/n: of n planned runs or units, k have a value.  With axes
-across, a cell has all statistics.
+A table has one row for each setup, or axes across.  Without axes across, each number has a cell, followed by k/n: k of
+n planned runs or units have a value.  With axes across, a cell contains all statistics.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasci
 }
 # \providecommand, because a document may have several tables with this definition
 MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
-"""The paper's two-line entry."""
+"""LaTeX macro for the two-line entries in the tables of the paper."""
 DEFAULT_OVER, _NONE = ("seed",), "none"
-"""Dimensions to reduce over, and the value for each single run."""
+"""Default of `over`, and its value for single runs."""
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -79,7 +79,8 @@ class NumberFormat:
     digits : int, default 4
         Significant digits.
     notation : {"auto", "scientific", "plain"}, default "auto"
-        scientific: 4.50e-02.  plain: 0.0450.  auto: plain for zero and numbers from 1e-3 to 1e4, else scientific.
+        Notation, such as 4.50e-02 (scientific) or 0.0450 (plain).  auto is plain for zero and numbers from 1e-3 to 1e4,
+        else scientific.
 
     Raises
     ------
@@ -103,7 +104,7 @@ class NumberFormat:
         check_options(notation=(self.notation, NOTATIONS))
 
     def text(self, value: float) -> str:
-        """Format the number for a reader."""
+        """Return a number as plain text."""
         scientific = f"{value:.{self.digits - 1}e}"
         if not self._is_plain(value, scientific):
             return scientific
@@ -112,7 +113,7 @@ class NumberFormat:
         return format(Decimal(scientific), "f")  # the "f" of a float has a fixed number of decimals
 
     def latex(self, value: float) -> str:
-        """Format the number for mathematics.  Numbers from 1 to 10 have no power of ten, as in the paper."""
+        """Return a number in LaTeX mathematics, without a power of ten for numbers from 1 to 10."""
         if not math.isfinite(value):
             return r"\mathrm{nan}" if math.isnan(value) else (r"\infty" if value > 0 else r"-\infty")
         scientific = f"{value:.{self.digits - 1}e}"
@@ -127,7 +128,7 @@ class NumberFormat:
 
 
 def format_ratio(value: float, form: NumberFormat) -> str:
-    """Return a ratio: one decimal from 1 on, as the paper has gains, else significant digits without exponent."""
+    """Return a ratio with one decimal from 1 on, as in the paper, else with significant digits."""
     if not math.isfinite(value):
         return f"{value}"
     return f"{value:.1f}" if abs(value) >= 1.0 else NumberFormat(form.digits, "plain").text(value)
@@ -169,7 +170,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Names of the row heads, their labels in each row, columns, and a note for each row or none."""
+    """A table of columns, with the names and values of the row heads, and an optional note for each row."""
 
     names: tuple[str, ...]
     heads: tuple[tuple[str, ...], ...]
@@ -223,9 +224,9 @@ def make_table(
     statistics: xr.Dataset, columns: Sequence[str] = (), names: Sequence[str] | None = None,
     ratio: xr.Dataset | None = None,
 ) -> Table:  # fmt: skip
-    """Return the table of a summary, with `columns` across, and `names` of dimensions and followers down.
+    """Return the table of a summary, with `columns` across and the row heads `names`.
 
-    Rows without a planned run are left out.  If a mean is unknown, the medians come first.
+    The table contains only rows with a planned run.  If a sample has a heavy tail, the medians come first.
     """
     dims = [str(dim) for dim in statistics["n_ok"].dims]
     names = [dim for dim in dims if dim not in columns] if names is None else list(names)
@@ -266,9 +267,9 @@ def make_table(
 
 
 def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str, n_heads: int | None = None) -> str:
-    """Return a table in one of `FORMATS`.  No cell acts on a terminal or adds a row.
+    """Return a table in one of `FORMATS`, with escaped control characters.
 
-    n_heads: in LaTeX so many cells of a row are text, without labels that repeat, and the others are LaTeX already.
+    In LaTeX, the first `n_heads` cells of a row are text, without repeated values.  The other cells are LaTeX code.
     """
     check_options(format=(form, FORMATS))
     kept = "\n" if form == "csv" else ""  # which is quoted there
@@ -290,7 +291,7 @@ def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str
 
 
 def _render_latex(header: Sequence[str], body: Sequence[Sequence[str]], n_heads: int | None) -> str:
-    """Return a tabular of booktabs."""
+    """Return a LaTeX tabular with the rules of the package booktabs."""
 
     def escape(cells: Sequence[str]) -> list[str]:
         return ["".join(_LATEX.get(character, character) for character in cell) for cell in cells]
@@ -314,7 +315,8 @@ def _render_latex(header: Sequence[str], body: Sequence[Sequence[str]], n_heads:
 class TableRequest:
     """The options of `evogt summary`.
 
-    over: dimensions, or "none" for single runs.  ratio: "first/second", two values of the one column axis.
+    `over` contains dimensions, or "none" for single runs.  `ratio` has the form "first/second", with two values of the
+    only axis across.
     """
 
     variables: tuple[str, ...] = ()
@@ -352,7 +354,7 @@ def summary_table(data: xr.Dataset, request: TableRequest) -> str:
 def summarise_variables(
     data: xr.Dataset, request: TableRequest
 ) -> tuple[dict[str, xr.DataArray], dict[str, xr.Dataset]]:
-    """Return the values of the variables of a request, and their statistics.  Raises as `summary_table`."""
+    """Return the values of the variables of a request, and their statistics.  Raises InputError for unknown names."""
     values = {name: data[name] for name in find_variables(data, *request.variables)}
     for name, each in values.items():
         if request.over == DEFAULT_OVER and "seed" not in each.dims:
@@ -371,7 +373,7 @@ def summarise_variables(
 
 
 def select_runs(data: xr.Dataset, at: Mapping[str, str]) -> xr.Dataset:
-    """Return the runs at coordinate values given as text.  Raises InputError; the message lists the known names."""
+    """Return the runs at coordinate values given as strings.  Raises InputError for unknown axes or values."""
     for name, label in at.items():
         axes = list(map(str, data["run_status"].dims))
         if name not in axes:
@@ -381,7 +383,7 @@ def select_runs(data: xr.Dataset, at: Mapping[str, str]) -> xr.Dataset:
 
 
 def _join_statistics(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """Join the summaries of several variables along a dimension `variable`; return a single one unchanged."""
+    """Join the summaries of several variables along a dimension `variable`, or return a single summary."""
     if len(statistics) == 1:
         return next(iter(statistics.values()))
     dims = {name: each["n_ok"].dims for name, each in statistics.items()}
@@ -395,7 +397,7 @@ def _join_statistics(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
 
 def user_variables(data: xr.Dataset) -> list[str]:
-    """Return names of numeric variables without run metadata: headlines first, then scalars of a run."""
+    """Return the names of numeric variables except run metadata: headlines first, then scalars of a run."""
     names = [
         str(name) for name, each in data.data_vars.items() if each.dtype.kind in "iufb" and name not in RUN_METADATA
     ]
@@ -404,7 +406,7 @@ def user_variables(data: xr.Dataset) -> list[str]:
 
 
 def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
-    """Return the named variables, by default the first of `user_variables`.  Raises InputError, with a suggestion."""
+    """Return the named variables, by default the first of `user_variables`.  Raises InputError for unknown names."""
     known = user_variables(data)
     if not names and not known:
         raise InputError("the result has no variable with numbers")
@@ -417,7 +419,7 @@ def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
 def ratio_of_means(
     values: xr.DataArray, dim: str, pair: Sequence[str], request: TableRequest, planned: xr.DataArray | None
 ) -> xr.Dataset:
-    """Return the ratio of the means of two values over common units, with its bootstrap-t interval."""
+    """Return the ratio of the means of two axis values over common units, with its bootstrap-t interval."""
     over = check_paired_dimensions(values, dim, request.over)
     places = [find_position(values, dim, label) for label in pair]
     values = values.isel({dim: places})
@@ -446,7 +448,7 @@ def ratio_of_means(
 
 
 def format_comparison(found: xr.Dataset) -> str:
-    """Return conclusions of the setups, then a table of the values of each, and the notes."""
+    """Return a comparison as text: the conclusions, a table with the values of each setup, and the notes."""
     dim, rest = str(found.attrs["dim"]), [str(each) for each in found["leader"].dims]
     form, names = NumberFormat(3), labels_as_typed(found, dim)
     sentences, body, notes = [], [], dict[str, None]()
@@ -469,7 +471,7 @@ def format_comparison(found: xr.Dataset) -> str:
 
 
 def find_pilot_choice(pilot: xr.Dataset) -> xr.DataArray | None:
-    """Mask of the chosen candidate over `by` and the candidates, as `results.decisions` chooses; None if not known."""
+    """Return a mask of the chosen candidates over `by` and the candidates, or None if the choice is unknown."""
     section: object = None
     with suppress(tomllib.TOMLDecodeError):
         section = tomllib.loads(str(pilot.attrs.get("study", ""))).get("pilot")

@@ -1,10 +1,10 @@
 """Statistics on arrays.  They use NumPy and SciPy only.
 
-- `kernels`: mean, standard deviation, median, quantiles and others over the last axis; order statistics; tails
-- `means`: means and ratios of means, with their errors; bootstrap resamples of sampling units
-- `intervals`: `Interval`: confidence intervals and standard errors
-- `comparisons`: tests of pairs of samples, and intervals that invert them
-- `sequential`: number of seeds that a target precision needs
-- `sensitivity`: components of variance on grids and samples; Saltelli's blocks, Morris' trajectories
-- `polynomial_chaos`: polynomials fitted to any sample; Shapley effects
+- `kernels` computes means, standard deviations, quantiles and tail indices over the last axis.
+- `means` estimates means and ratios of means, and resamples sampling units.
+- `intervals` computes confidence intervals and standard errors.
+- `comparisons` tests pairs of samples, and inverts the tests to intervals.
+- `sequential` chooses the number of seeds for a target precision.
+- `sensitivity` splits a variance on grids and samples, such as Saltelli's blocks and Morris' trajectories.
+- `polynomial_chaos` fits polynomials to any sample and computes Shapley effects.
 """

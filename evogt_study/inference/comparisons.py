@@ -1,11 +1,11 @@
 """Compare samples on common units: one test of each pair of samples, and confidence intervals that invert this test.
 
-- win: is A better than B on a fresh unit?  Exact sign test, Clopper and Pearson's interval of the probability, and the
-  interval of the median from order statistics.  All three reject together, for every distribution and every n.
-- geometric_mean, mean: Student's t of the paired differences of logarithms or values.
+- The estimand win uses the exact sign test, Clopper and Pearson's interval, and the order-statistics interval of the
+  median.  All three reject together, for every distribution and every n.
+- The estimands geometric_mean and mean use Student's t of the paired differences of logarithms or values.
 
-A has the best value of all if each of its comparisons rejects at the level alpha, without a correction for their
-number.  The error of this intersection-union test is at most alpha (Berger, Technometrics 24, 1982).
+A sample leads if each of its comparisons rejects at the level alpha, without a correction for multiple tests.  The
+error of this intersection-union test is at most alpha (Berger, Technometrics 24, 1982).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evogt_study.inference.kernels import Array, Bools, divide
 
 ESTIMANDS = WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
 RATIO, DIFFERENCE, SHARE, MARGIN = "ratio", "difference", "share", "margin"
-"""Scales of an effect.  share: difference of shares of ones.  margin: wins less losses, in parts of a unit's runs."""
+"""Scales of an effect: "share" is a difference of shares of ones, and "margin" is wins less losses per run."""
 MIN_UNITS = {GEOMETRIC_MEAN: 3, MEAN: 8}  # from 8 differences on, their skewness shows whether the tail is seen
 Ends = tuple[float, float]
 
@@ -30,7 +30,7 @@ Ends = tuple[float, float]
 class Pairs(NamedTuple):
     """Tests that sample i is better than sample j, each (L, L), with the `reason` for each pair without a test.
 
-    ahead: wins less losses, or by how much the mean is better.
+    `ahead` is wins less losses, or the difference by which the mean is better.
     """
 
     p: Array
@@ -49,20 +49,20 @@ def compute_sign_p(wins: npt.ArrayLike, losses: npt.ArrayLike) -> Array:
 
 
 def compute_win_interval(wins: int, n: int, alpha: float) -> Ends:
-    """Return Clopper and Pearson's interval.  It excludes 1/2 exactly if `compute_sign_p` is at most `alpha`."""
+    """Return Clopper and Pearson's interval, which excludes 1/2 if and only if the sign test rejects at `alpha`."""
     low = float(scipy.special.betaincinv(wins, n - wins + 1, alpha / 2)) if wins else 0.0
     return low, float(scipy.special.betaincinv(wins + 1, n - wins, 1 - alpha / 2)) if wins < n else 1.0
 
 
 def compute_median_interval(differences: Array, alpha: float) -> Ends:
-    """Return the interval of the median from order statistics, which inverts the sign test; NaN of too few numbers."""
+    """Return the order-statistics interval of the median, which inverts the sign test, or NaN for too few values."""
     n, ordered = len(differences), np.sort(differences)
     k = int((2.0 * scipy.special.bdtr(np.arange(n // 2 + 1.0), n, 0.5) <= alpha).sum()) - 1
     return (np.nan, np.nan) if k < 0 else (float(ordered[k]), float(ordered[n - k - 1]))
 
 
 def compute_fieller_interval(above: Array, below: Array, alpha: float) -> Ends | None:
-    """Return Fieller's interval: all r for which Student's test accepts mean(above - r below) = 0, or None."""
+    """Return Fieller's interval, all r at which Student's test accepts mean(above - r below) = 0, or None."""
     t = scipy.special.stdtrit(len(above) - 1.0, 1 - alpha / 2)
     (over, both), (_, under) = np.cov(above, below) * t**2 / len(above)
     a, half, rest = below.mean() ** 2 - under, above.mean() * below.mean() - both, above.mean() ** 2 - over
@@ -73,7 +73,7 @@ def compute_fieller_interval(above: Array, below: Array, alpha: float) -> Ends |
 
 
 def holm(p: Array) -> Array:
-    """Return p-values adjusted for their number (Holm 1979), and keep NaN."""
+    """Return p-values with Holm's adjustment for multiple tests (1979), and keep NaN."""
     found, known = np.full(p.shape, np.nan), np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
     found[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0)
@@ -81,7 +81,7 @@ def holm(p: Array) -> Array:
 
 
 def find_holm_levels(p: Array, alpha: float) -> Array:
-    """Return the level of each test at which it rejects if and only if its p-value by `holm` is at most `alpha`."""
+    """Return the level of each test, so that all tests reject as `holm` does at the level `alpha`."""
     found, order = np.full(p.shape, alpha), np.argsort(p, kind="stable")  # NaN come last
     count, rejected = int((~np.isnan(p)).sum()), int((holm(p) <= alpha).sum())
     found[order[:count]] = alpha / (count - np.minimum(np.arange(count), rejected))
@@ -89,9 +89,9 @@ def find_holm_levels(p: Array, alpha: float) -> Array:
 
 
 def compute_unit_margins(losses: Array, planned: Bools) -> Array:
-    """Return the runs that i wins less those that it loses, as a part of each unit, (L, U, k) -> (L, L, U).
+    """Return wins less losses of each sample against each sample per run of a unit, (L, U, k) -> (L, L, U).
 
-    losses: lower is better; infinite for a failed run.  NaN if no run of the unit is planned for both.
+    Lower `losses` are better, and a failed run has an infinite loss.  A unit without a common planned run has NaN.
     """
     found = np.empty((len(losses), *losses.shape[:2]))
     for i, own in enumerate(losses):
@@ -102,16 +102,17 @@ def compute_unit_margins(losses: Array, planned: Bools) -> Array:
 
 
 def compare_wins(margins: Array) -> Pairs:
-    """Sign tests of all pairs, from `compute_unit_margins`."""
+    """Return the sign tests of all pairs from their unit margins."""
     wins, losses = (margins > 0).sum(axis=-1), (margins < 0).sum(axis=-1)
     p = np.where(wins > losses, compute_sign_p(wins, losses), 1.0)
     return Pairs(p, (wins - losses).astype(float), wins, losses, (~np.isnan(margins)).sum(axis=-1), {})
 
 
 def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[str, ...], unit: str) -> Pairs:
-    """Return Student's tests of all pairs of samples (L, U).  Some may have `failed`.  sign: 1 if lower is better.
+    """Return Student's tests of all pairs of samples (L, U), with `sign` 1 if lower is better.
 
-    No test is made of fewer units than 25 times their squared skewness (Cochran, Sampling Techniques, 2.15).
+    A sample with `failed` runs wins no test.  A test needs at least 25 times the squared skewness as many units
+    (Cochran, Sampling Techniques, 2.15).
     """
     count = len(units)
     p, ahead, n = np.ones((count, count)), np.full((count, count), -np.inf), np.zeros((count, count), dtype=np.int64)
@@ -141,7 +142,7 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
 
 
 def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp], units: Array) -> tuple[int, list[int]]:
-    """Return the leader among the samples `part`, and its rivals, the closest first, by `units` (L, U) if they tie."""
+    """Return the leader of the samples `part`, and its rivals, closest first.  Medians of `units` (L, U) break ties."""
     p, ahead = pairs.p[np.ix_(part, part)].copy(), pairs.ahead[np.ix_(part, part)].copy()
     np.fill_diagonal(p, 0.0)
     np.fill_diagonal(ahead, np.inf)
@@ -156,7 +157,7 @@ def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp], units: A
 def estimate_effect_of_wins(
     first: Array, second: Array, margins: Array, scale: str, alpha: float, worst: float
 ) -> tuple[float, Ends]:
-    """Return the effect of a sample over another (U,) and its interval.  `worst` replaces failed runs."""
+    """Return the effect of the first sample over the second and its interval.  `worst` replaces failed runs."""
     decided = ~np.isnan(margins) & (margins != 0)
     if scale == SHARE:  # McNemar: from the units that differ alone
         n, wins, count = int((~np.isnan(margins)).sum()), int((margins > 0).sum()), int(decided.sum())
@@ -186,7 +187,7 @@ def estimate_effect_of_means(
 
 
 def _to_scale(value: float, ends: Ends, scale: str) -> tuple[float, Ends]:
-    """Return the effect and its interval, which are logarithms if the scale is a ratio."""
+    """Convert an effect and its interval from logarithms if the scale is a ratio."""
     if scale != RATIO:
         return value, ends
     with np.errstate(over="ignore"):

@@ -1,7 +1,7 @@
 """Compute confidence intervals and standard errors of a statistic.
 
-Samples have n units of k values each.  A unit, such as a seed, is an independent observation: all of its values are
-resampled together.  NaN marks a missing value.
+Samples have n units of k values each.  A unit, such as a seed, is an independent observation.  The bootstrap
+draws whole units.  NaN marks a missing value.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from evogt_study.inference.means import normal_quantile, student_quantile, unit_
 
 CONFIDENCE = 0.95
 RESAMPLES, BOOTSTRAP_SEED = 999, 0
-"""So many that both 2.5 % quantiles are resamples: 25 beyond each.  1999 covered no better in simulations."""
+"""Number of resamples, with 25 beyond each 2.5 % quantile, and their seed.  1999 resamples had the same coverage."""
 MIN_UNITS = 6
-"""Fewest units of the default intervals: the order statistics of 5 hold the median at 94 % only."""
+"""Smallest number of units for the default intervals.  The range of 5 values contains the median with only 94 %."""
 NO_SPREAD = 1e-12
-"""Variance of a resample, relative to its sample, up to which its values are equal: rounding leaves 1e-16 n."""
+"""Variance of a resample, relative to its sample, at which its values count as equal.  Rounding leaves 1e-16 n."""
 _OF_MEANS, _OF_MEANS_ONLY = ("mean", "geometric_mean"), ("bootstrap-t", "student")
 _METHODS = (*_OF_MEANS_ONLY, "order", "percentile", "bonett")
 
@@ -36,9 +36,10 @@ class Interval:
     of : str
         Statistic: mean, median, std, geometric_mean, min, max, or a quantile in percent such as "q25".
     method : str
-        Method, see Notes.  "" is bootstrap-t for means and geometric means (in `summary`, Wilson's interval for zeros
-        and ones), order for medians and other quantiles, bonett for std (percentile if units have several values), and
-        percentile for other statistics.  docs/background/coverage.md gives the coverage of these methods.
+        Method, see Notes.  The default "" is bootstrap-t for means and geometric means, and order for quantiles.  For
+        std, it is bonett, or percentile if units have several values.  For other statistics, it is percentile.
+        `summary` uses Wilson's interval for zeros and ones.  docs/background/coverage.md gives the coverage of these
+        methods.
     confidence : float
         Confidence level, in (0, 1).
     resamples : int
@@ -46,8 +47,8 @@ class Interval:
     seed : int
         Seed of the resamples.
     min_units : int
-        Fewest units of the method, at least 2.  With fewer units a mean has Student's interval, and other statistics
-        have none (NaN).
+        Smallest number of units for the method, at least 2.  With fewer units, a mean has Student's interval and other
+        statistics have NaN.
 
     Raises
     ------
@@ -56,10 +57,10 @@ class Interval:
 
     Notes
     -----
-    - bootstrap-t (Efron 1981): nowhere narrower than Student's interval; of positive values it has no negative end.
-    - order: from order statistics; exact for independent values.
+    - bootstrap-t (Efron 1981): never narrower than Student's interval, and never negative for positive values.
+    - order: from order statistics, and exact for independent values.
     - percentile: the (1 -+ confidence) / 2 quantiles of the resampled statistics.
-    - bonett: of the logarithm of std, with its kurtosis (Bonett, Comput. Stat. Data Anal. 50, 2006).
+    - bonett: interval of the logarithm of std, with the kurtosis (Bonett, Comput. Stat. Data Anal. 50, 2006).
 
     Examples
     --------
@@ -104,9 +105,10 @@ class Interval:
 
 
 def interval(samples: Array, how: Interval) -> Array:
-    """Return the interval that `how` describes, (..., n, k) -> (..., 2).
+    """Return the confidence intervals of samples (..., n, k), as (..., 2).
 
-    Below `how.min_units` units it is Student's for a mean, else NaN.  With infinite values only order has an interval.
+    Below `how.min_units` units, a mean has Student's interval and other statistics have NaN.  With infinite values,
+    only the method order has an interval.
     """
     *lead, units, within = samples.shape
     rows = samples.reshape(math.prod(lead), units, within)
@@ -133,9 +135,10 @@ def _compute_limits(rows: Array, how: Interval) -> Array:
 
 
 def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool = False) -> Array:
-    """Return the interval of sum(above) / sum(below) over units that have both, (m, n) -> (m, 2); NaN below two.
+    """Return the interval of sum(above) / sum(below) over common units, (m, n) -> (m, 2).
 
-    logarithmic: use logarithms if all values are positive.  Then the interval of the inverse ratio has inverse ends.
+    The interval is NaN for fewer than two units.  If `logarithmic` and all values are positive, it uses logarithms.
+    Then the interval of the inverse ratio has the inverse ends.
     """
     found = np.full((len(above), 2), np.nan)
     for which, fit, scale in means.iterate_fits(above, below, max(1, means.BATCH // how.resamples)):
@@ -144,11 +147,12 @@ def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool 
 
 
 def _compute_fit_interval(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
-    """Return Student's, percentile or bootstrap-t interval (Efron 1981), (m, 2).
+    """Return Student's interval, the percentile interval or the bootstrap-t interval (Efron 1981), (m, 2).
 
-    The studentised resamples t* = (R* - R) / s*, on logarithms log(R*/R) R* / s*, replace Student's distribution; each
-    end is the wider one of both.  If all values are positive and the lower end is not, it is the least value of a unit.
-    It is zero if all n units may be above the mean: 2^-n > (1 - confidence) / 2.
+    The studentised resamples t* = (R* - R) / s*, or log(R*/R) R* / s* on logarithms, replace Student's distribution.
+    Each end is the wider end of both intervals.  If all values are positive and the lower end is not, the smallest
+    value of a unit replaces the lower end.  If 2^-n > (1 - confidence) / 2, zero replaces the lower end, because all n
+    units may be above the mean.
     """
     n, ratio = fit.residuals.shape[-1], fit.ratio[:, None]
     tails = [(1.0 - how.confidence) / 2, (1.0 + how.confidence) / 2]
@@ -175,10 +179,10 @@ def _compute_fit_interval(fit: means.Fit, how: Interval, logarithmic: bool) -> A
 
 
 def share_interval(samples: Array, confidence: float) -> Array:
-    """Return Wilson's interval of a share, from units of zeros and ones, (..., n, k) -> (..., 2); NaN without values.
+    """Return Wilson's interval of the share of ones in samples (..., n, k), as (..., 2).
 
-    The effective number of values is N / (1 + (k - 1) rho).  The correlation rho within units is estimated from the
-    spread of the unit means, and drawn towards 1 if few zeros (or ones) show it.
+    A sample without values has NaN.  The effective number of values is N / (1 + (k - 1) rho).  The spread of the unit
+    means estimates the correlation rho within units.  If zeros or ones are rare, rho is closer to 1.
     """
     sums, counts = unit_sums(samples)
     n, total = kernels.count(counts), np.nansum(counts, axis=-1)
@@ -199,7 +203,7 @@ def share_interval(samples: Array, confidence: float) -> Array:
 
 
 def _compute_bootstrap_interval(rows: Array, how: Interval) -> Array:
-    """Return the percentile or Bonett's interval of any statistic, (m, n, k) -> (m, 2)."""
+    """Return the percentile interval or Bonett's interval of a statistic, (m, n, k) -> (m, 2)."""
     found, kernel = np.full((len(rows), 2), np.nan), kernel_of(how.of)[0]
     units = np.asarray(~np.isnan(rows).all(axis=-1), dtype=bool)
     counts = units.sum(axis=-1)
@@ -236,7 +240,7 @@ def _compute_bonett_interval(rows: Array, confidence: float) -> Array:
 def standard_error(samples: Array, of: str) -> Array:
     """Return the standard error of a statistic of n units of k values, (..., n, k) -> (...).
 
-    It is NaN below two units, for minimum and maximum, and if a value is infinite.
+    The error is NaN below two units, for minimum and maximum, and if a value is infinite.
     """
     *lead, units, within = samples.shape
     rows = without_infinite(samples.reshape(math.prod(lead), units, within))
@@ -263,7 +267,7 @@ def standard_error(samples: Array, of: str) -> Array:
 
 
 def ratio_error(above: Array, below: Array) -> Array:
-    """Return the standard error of sum(above) / sum(below) over units that have both, (m, n) -> (m,)."""
+    """Return the standard error of sum(above) / sum(below) over common units, (m, n) -> (m,)."""
     found = np.full(len(above), np.nan)
     for which, fit, scale in means.iterate_fits(above, below, max(1, len(above))):
         found[which] = fit.error * scale

@@ -1,7 +1,7 @@
 """Compute statistics over the last axis of an array: (..., n) -> (...).
 
-NaN marks a missing value, which no statistic counts.  A row without values has the statistic NaN.  An infinite value is
-a value, for example an upper bound that does not exist: then the mean is infinite and the standard deviation NaN.
+NaN marks a missing value, which no statistic counts.  A row without values has the statistic NaN.  A sample with
+an infinite value has an infinite mean and the standard deviation NaN.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Bools = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 Kernel = Callable[[Array], Array]
 HEAVY = 1.5
-"""Tail index below which a mean is unreliable.  Below 2 there is no variance, but estimates from few values scatter."""
+"""Tail index below which a mean is unreliable.  The limit is below 2, since estimates from few values scatter."""
 
 
 def count(samples: Array) -> Counts:
-    """Return the number of values."""
+    """Return the number of values that are not NaN."""
     counts: Counts = (~np.isnan(samples)).sum(axis=-1, dtype=np.int64)
     return counts
 
@@ -37,7 +37,7 @@ def divide(above: Array, below: npt.NDArray[np.number]) -> Array:
 
 
 def mean(samples: Array) -> Array:
-    """sum_i x_i / n, never beyond the least and the greatest value, which rounding may pass."""
+    """Return sum_i x_i / n, limited to the range of the values in spite of rounding."""
     scale, scaled, n = _scale_rows(samples)
     found = np.clip(divide(scaled.sum(axis=-1), n) * scale, minimum(samples), maximum(samples))
     infinite = np.isinf(samples)
@@ -48,7 +48,7 @@ def mean(samples: Array) -> Array:
 
 
 def std(samples: Array) -> Array:
-    """Return sqrt(sum_i (x_i - mean)^2 / (n - 1)), zero for equal values; NaN below two values or if one is inf."""
+    """Return sqrt(sum_i (x_i - mean)^2 / (n - 1)), zero for equal values, or NaN for one value or infinite values."""
     scale, scaled, n = _scale_rows(samples)
     apart = np.where(np.isfinite(samples), scaled - divide(scaled.sum(axis=-1), n)[..., None], 0.0)
     found = np.sqrt(divide((apart**2).sum(axis=-1), n - 1)) * scale
@@ -57,7 +57,7 @@ def std(samples: Array) -> Array:
 
 
 def quantile(samples: Array, probability: float) -> Array:
-    """Return the sorted value at place p (n - 1), counted from zero, linear in between: NumPy's default."""
+    """Return the quantile by linear interpolation at position p (n - 1) of the sorted values, as NumPy does."""
     size = samples.shape[-1]
     if not size:
         return np.full(samples.shape[:-1], np.nan)
@@ -74,7 +74,7 @@ median = partial(quantile, probability=0.5)
 
 
 def geometric_mean(samples: Array) -> Array:
-    """(x_1 ... x_n)^(1/n), or zero if a value is zero, NaN if one is negative."""
+    """Return (x_1 ... x_n)^(1/n), which is zero if a value is zero, and NaN if a value is negative."""
     ok = ~np.isnan(samples)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.exp(divide(np.log(np.where(ok, samples, 1.0)).sum(axis=-1), ok.sum(axis=-1)))
@@ -92,18 +92,18 @@ def maximum(samples: Array) -> Array:
 
 
 def logarithms(samples: Array) -> Array:
-    """Return log x_i, NaN for values that have none."""
+    """Return log x_i, or NaN for values that are not positive."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(samples > 0.0, np.log(samples), np.nan)
 
 
 def without_infinite(rows: Array) -> Array:
-    """Return samples (m, n, k), all NaN if a value is infinite: squares and resamples of these have no number."""
+    """Return samples (m, n, k), with NaN for all values of a sample that has an infinite value."""
     return np.where(np.isinf(rows).any(axis=(-2, -1), keepdims=True), np.nan, rows)
 
 
 def is_two_valued(samples: Array) -> bool:
-    """Test whether all values are 0 or 1, so that their mean is a share.  False without values."""
+    """Return True if there are values and all values are 0 or 1."""
     known = samples[~np.isnan(samples)]
     return bool(known.size) and bool(np.isin(known, (0.0, 1.0)).all())
 
@@ -116,7 +116,7 @@ STATISTICS: Mapping[str, tuple[Kernel, str]] = {
     "min": (minimum, "minimum"),
     "max": (maximum, "maximum"),
 }
-"""Kernel and long name of each statistic.  Beside them: quantiles as q25, q97.5."""
+"""Kernel and long name of each statistic, except quantiles such as q25 and q97.5."""
 
 
 def kernel_of(name: str) -> tuple[Kernel, str]:
@@ -130,13 +130,13 @@ def kernel_of(name: str) -> tuple[Kernel, str]:
 
 
 def probability_of(name: str) -> float | None:
-    """Return the probability of a quantile by name, None for another statistic."""
+    """Return the probability of a quantile such as q25, or None for another statistic."""
     percent = re.fullmatch(r"q(\d{1,3}(?:\.\d+)?)", name.replace("median", "q50"))
     return float(percent[1]) / 100.0 if percent and float(percent[1]) <= 100.0 else None
 
 
 def _scale_rows(samples: Array) -> tuple[Array, Array, Counts]:
-    """Return a scale, the scaled values, zero if not finite, and the number of finite values of each row."""
+    """Return a scale, the scaled finite values (else zero) and their number for each row."""
     # a power of two does not round, and squares of large values do not overflow
     ok = np.isfinite(samples)
     known = np.where(ok, samples, 0.0)
@@ -145,16 +145,16 @@ def _scale_rows(samples: Array) -> tuple[Array, Array, Counts]:
 
 
 def _pick_entries(ordered: Array, place: Counts) -> Array:
-    """Return the entry of each row at its place."""
+    """Return the entry of each row at the index `place`."""
     return np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
 
 
 def quantile_interval(values: Array, probability: float, confidence: float) -> Array:
-    """Return the interval of a quantile of n units of k values, (m, n, k) -> (m, 2); infinite where it has no bound.
+    """Return the interval of a quantile of samples (m, n, k), as (m, 2), with infinite ends if it has no bound.
 
     The l-th to the u-th smallest of n values contain the quantile p with a probability of at least P(l <= B < u), B ~
-    binomial(n, p) (David & Nagaraja, Order Statistics, 7.1).  Units of several values: the effective n (Korn & Graubard
-    1998).
+    binomial(n, p) (David & Nagaraja, Order Statistics, 7.1).  Units of several values use the effective n (Korn &
+    Graubard 1998).
     """
     ordered = np.sort(values.reshape(len(values), values.shape[1] * values.shape[2]), axis=-1)
     n, tail = count(ordered), (1.0 - confidence) / 2.0
@@ -189,7 +189,7 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
 def quantile_error(values: Array, probability: float) -> Array:
     """Return the standard error of a quantile, (m, n) -> (m,), NaN below two values.
 
-    Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978) with the weights of Harrell and Davis.
+    The formula is by Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978), with the weights of Harrell and Davis.
     """
     found, counts = np.full(len(values), np.nan), count(values)
     for size in np.unique(counts[counts > 1]):
@@ -203,14 +203,14 @@ def quantile_error(values: Array, probability: float) -> Array:
 
 
 def largest_share(samples: Array) -> Array:
-    """Return max |x| / sum |x|: the share of the mean that the largest value carries."""
+    """Return max |x| / sum |x|, the share of the largest value in the mean."""
     sizes = np.abs(samples)
     with np.errstate(divide="ignore", invalid="ignore"):
         return maximum(sizes) / mean(sizes) / count(samples)
 
 
 def tail_index(samples: Array) -> Array:
-    """Return Hill's estimate of the index of a tail, from the max(3, sqrt(n)) largest |x|; NaN below five values."""
+    """Return Hill's estimate of the tail index from the max(3, sqrt(n)) largest |x|, or NaN below five values."""
     sizes = np.sort(np.where(np.isnan(samples), -1.0, np.abs(samples)), axis=-1)[..., ::-1]
     n, infinite = count(samples), np.isinf(samples).any(axis=-1)
     if samples.shape[-1] < 5:

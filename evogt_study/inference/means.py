@@ -1,9 +1,9 @@
 """Estimate means and ratios of means, and resample sampling units.
 
-Both are one estimator, a ratio of sums over units.  A mean is sum_u X_u / sum_u c_u with the sum X_u and the number c_u
-of a unit's values.  For a ratio of means over pairs, the values of the second mean take the place of c_u.  With the
-ratio R and e_u = X_u - R c_u, the standard error is sqrt(n / (n - 1) sum_u e_u^2) / sum_u c_u.  For a mean of single
-values this is std / sqrt(n).  Bootstrap resamples draw whole units.
+Means and ratios of means use one estimator, a ratio of sums over units.  A mean is sum_u X_u / sum_u c_u with the sum
+X_u and the number c_u of a unit's values.  For a ratio of means over pairs, the values of the second mean replace c_u.
+With the ratio R and e_u = X_u - R c_u, the standard error is sqrt(n / (n - 1) sum_u e_u^2) / sum_u c_u.  For a mean of
+single values this is std / sqrt(n).  Bootstrap resamples draw whole units.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array, Bools, Kernel
 
 BATCH = 2**21
-"""Counts or resampled values at a time: 16 MB, which is little for a Python process."""
+"""Number of counts or resampled values in memory at a time, which take 16 MB."""
 _KEPT = 2**24
-"""Largest number of counts that is kept for a sample size: 32 MB, 16,000 seeds.  Drawing takes longer than summing."""
+"""Largest number of counts in the cache for one sample size: 32 MB, for 16,000 seeds."""
 _Counts = npt.NDArray[np.uint16]
 
 
@@ -36,13 +36,13 @@ class Fit(NamedTuple):
 
 
 def unit_sums(values: Array) -> tuple[Array, Array]:
-    """Return sums and numbers of the values of each unit, (..., n, k) -> two (..., n); NaN for a unit without any."""
+    """Return the sum and the number of values of each unit, (..., n, k) -> two (..., n), or NaN without values."""
     counts = kernels.count(values)
     return np.where(counts > 0, np.nansum(values, axis=-1), np.nan), np.where(counts > 0, counts, np.nan)
 
 
 def fit_blocks(values: Array) -> tuple[Array, Array]:
-    """Return setup means (N,) and unit effects (R,) of the least-squares fit value = setup + unit + rest to (N, R)."""
+    """Return setup means (N,) and unit effects (R,) of the least-squares fit value = setup + unit + rest."""
     there = np.isfinite(values)
     y, counts = np.where(there, values, 0.0), np.maximum(there.sum(axis=0), 1)
     setups = np.linalg.lstsq(*_setup_equations(y, there / counts, there), rcond=None)[0]
@@ -51,13 +51,13 @@ def fit_blocks(values: Array) -> tuple[Array, Array]:
 
 
 def _setup_equations(y: Array, weights: Array, there: Bools) -> tuple[Array, Array]:
-    """Return the normal equations of the setup effects, whose sum is zero.  The unit effects are eliminated."""
+    """Return the normal equations of the setup effects, whose sum is zero, without the unit effects."""
     matrix = np.diag(there.sum(axis=1).astype(float)) - weights @ there.T.astype(float) + 1.0 / len(y)
     return matrix, y.sum(axis=1) - weights @ y.sum(axis=0)
 
 
 def pseudo_values(values: Array) -> Array:
-    """Jackknife pseudo-values (N, R) of the setup means over the units that have values."""
+    """Return jackknife pseudo-values (N, R) of the setup means over the units with values."""
     values = values[:, np.isfinite(values).any(axis=0)]
     count = values.shape[1]
     if np.isfinite(values).all() or count < 2:
@@ -76,9 +76,10 @@ def pseudo_values(values: Array) -> Array:
 
 
 def iterate_fits(above: Array, below: Array, rows: int) -> Iterator[tuple[npt.NDArray[np.intp], Fit, Array]]:
-    """Yield positions of at most `rows` rows, the fit of sums over their units in both columns (m, n), and its scale.
+    """Yield the positions of at most `rows` rows, the fit of their ratios and its scale.
 
-    Rows of a fit have equally many units.  Rows of fewer than two units or with an infinite value are left out.
+    All rows of a fit have the same number of units.  The function skips rows with fewer than two units or with an
+    infinite value.
     """
     ok = ~(np.isnan(above) | np.isnan(below))
     counts = np.where(((np.isinf(above) | np.isinf(below)) & ok).any(axis=-1), 0, ok.sum(axis=-1))
@@ -101,7 +102,7 @@ def iterate_fits(above: Array, below: Array, rows: int) -> Iterator[tuple[npt.ND
 
 
 def resample_fits(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
-    """Return, for each resample, R* - R, its share of the denominators, and its sum of squared residuals."""
+    """Return R* - R, the relative denominator and the sum of squared residuals of each resample."""
     e, c = fit.residuals, fit.shares
     if (c == c[:, :1]).all():  # as many values in each unit: two sums instead of five
         sums, squares = resample_sums(np.stack([e, e**2]), resamples, seed)
@@ -113,17 +114,17 @@ def resample_fits(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Ar
 
 
 def student_quantile(n: npt.ArrayLike, confidence: float) -> Array:
-    """Return the quantile of Student's distribution for n units that |t| exceeds with 1 - confidence."""
+    """Return the value that Student's |t| for n units exceeds with the probability 1 - confidence."""
     return np.asarray(scipy.special.stdtrit(np.asarray(n, dtype=float) - 1.0, (1.0 + confidence) / 2.0))
 
 
 def normal_quantile(confidence: float) -> float:
-    """Return the quantile of the normal distribution that |z| exceeds with 1 - confidence."""
+    """Return the value that a normal |z| exceeds with the probability 1 - confidence."""
     return float(scipy.special.ndtri(0.5 + confidence / 2.0))
 
 
 def resample_sums(columns: Array, resamples: int, seed: int) -> Array:
-    """Return sums (..., resamples) over the units of each bootstrap resample, of columns (..., n)."""
+    """Return the sums of columns (..., n) over the units of each bootstrap resample, (..., resamples)."""
     size = columns.shape[-1]
     draw = _keep_counts if size * resamples <= _KEPT else _draw_counts
     blocks = [columns.reshape(-1, size) @ counts.astype(float).T for counts in draw(size, resamples, seed)]
@@ -146,7 +147,7 @@ def _keep_counts(size: int, resamples: int, seed: int) -> list[_Counts]:
 
 
 def resample_statistic(values: Array, kernel: Kernel, resamples: int, seed: int) -> Array:
-    """Return a statistic of the resamples of n units with all of their k values, (m, n, k) -> (m, resamples)."""
+    """Return a statistic of bootstrap resamples of whole units, (m, n, k) -> (m, resamples)."""
     rows, units, within = values.shape
     dtype = np.int64 if (kernels.count(values) == 1).all() else np.int32  # SciPy's resamples of single values
     places = np.random.default_rng(seed).integers(0, units, (resamples, units), dtype=dtype)

@@ -1,7 +1,7 @@
 """Fit polynomials to any sample by least squares, for Sobol indices and Shapley effects.
 
-Leave-one-out errors choose the terms: products of polynomials of the ranks of the parameters, orthonormal on the
-sample, with total degree in a quasi-norm (Blatman & Sudret, J. Comput. Phys. 230, 2011).
+A term is a product of polynomials of the parameters' ranks, which are orthonormal on the sample.  A quasi-norm limits
+the degrees of the terms (Blatman & Sudret, J. Comput. Phys. 230, 2011), and leave-one-out errors choose the terms.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evogt_study.inference.means import student_quantile
 from evogt_study.inference.sensitivity import Moments, compute_noise_grams
 
 Term = tuple[tuple[int, int], ...]
-"""One product of polynomials: (parameter, degree) of each of its factors."""
+"""A product of polynomials, given by (parameter, degree) of each factor."""
 MIN_POINTS = 20  # a straight line in each of three parameters has six points a term
 POINTS_A_TERM = 3  # leave-one-out favours fits of fewer, but they have large errors
 _MAX_TERMS = 300  # a fit of 1,000 points in 0.2 s, and more did not lower the errors of Ishigami and g-function
@@ -34,9 +34,10 @@ JACKKNIFE_GROUPS = 20  # groups of points that the jackknife of Shapley effects 
 
 
 class ChaosFit(NamedTuple):
-    """Coefficients (M, R) = inverse (M, n) y of the terms; left: residuals (n, R) of the fits without each point.
+    """A fit of polynomials, with the coefficients (M, R) = inverse (M, n) y of the terms.
 
-    error: mean square of `left` over the variance.  explained: 1 - residual / total variance over degrees of freedom.
+    `left` contains the leave-one-out residuals (n, R), and `error` is their mean square over the variance.  `explained`
+    is 1 - residual / total variance over degrees of freedom.
     """
 
     terms: Sequence[Term]
@@ -48,7 +49,7 @@ class ChaosFit(NamedTuple):
 
 
 class Bases:
-    """Bases of points (n, D), each decomposed once for all outputs.  simple: total degree only."""
+    """Polynomial bases for points (n, D) with their QR factors, by total degree only if `simple`."""
 
     def __init__(self, points: Array, *, simple: bool = False) -> None:
         polynomials = [_make_polynomials(column) for column in points.T]
@@ -60,7 +61,7 @@ class Bases:
                 for parameter, degree in term:
                     matrix[:, place] *= polynomials[parameter][degree]
             q, r = np.linalg.qr(matrix)
-            # of discrete parameters some products are the same at all points
+            # some products of discrete parameters are equal at all points
             if np.abs(np.diag(r)).min() >= 1e-8 * np.abs(r[0, 0]):
                 self.bases.append((terms, ends, q, r))
 
@@ -84,10 +85,11 @@ class Bases:
 
 
 def compute_fit_moments(bases: Bases, parameters: int, y: Array, runs: float, *, fresh: bool) -> tuple[Moments, float]:
-    """Return moments of y (n, R) at the points of `bases`, and the mean square that the polynomials do not explain.
+    """Return moments of y (n, R) at the points of `bases`, and the unexplained mean square.
 
     S_j V is the sum of squared coefficients over the terms of parameter j alone, and T_j V over all terms with it
-    (Sudret, Reliab. Eng. Syst. Saf. 93, 2008), each square less its variance.  runs: mean number of runs at a point.
+    (Sudret, Reliab. Eng. Syst. Saf. 93, 2008), with the variance of each square subtracted.  `runs` is the mean number
+    of runs at a point.
     """
     (n, r), fit = y.shape, bases.fit(y)
     used = np.zeros((parameters, len(fit.terms)), dtype=bool)
@@ -143,14 +145,14 @@ def compute_shapley_effects(points: Array, y: Array, confidence: float) -> tuple
 
 
 def _compute_left_out_residuals(q: Array, outputs: Array) -> Array:
-    """Return residuals (n, L) at each point of the fit without it, (y - Q Q^T y) / (1 - h) with the leverages h."""
+    """Return leave-one-out residuals (n, L), which are (y - Q Q^T y) / (1 - h) with the leverages h."""
     # a point that alone decides a term has leverage one, and no residual
     leverage = np.minimum((q**2).sum(axis=1), 1.0 - 1e-9)
     return np.asarray((outputs - q @ (q.T @ outputs)) / (1.0 - leverage)[:, None])
 
 
 def _make_polynomials(column: Array) -> Array:
-    """Return orthonormal polynomials (K, n) of the ranks of a parameter's values, the first constant."""
+    """Return orthonormal polynomials (K, n) of the ranks of a parameter's values, beginning with a constant."""
     values, order, counts = np.unique(column, return_inverse=True, return_counts=True)
     ranks = ((np.cumsum(counts) - 0.5 * counts) / len(column))[order]
     degree = min(_MAX_DEGREE, len(values) - 1)

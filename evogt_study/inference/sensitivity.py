@@ -1,13 +1,14 @@
-"""Split a variance among parameters and seeds, and measure how parameters decide a number or a failure.
+"""Split a variance among parameters and seeds, compute elementary effects and test the dependence of parameters.
 
-E_u(i, s) is the effect of a subset u of the parameters at point i for seed s: an analysis of variance of a grid, or the
-terms of a polynomial of a sample.  The Gram matrix K_u[s, s'] = mean_i E_u(i, s) E_u(i, s') is R x R.  Products of two
-different seeds estimate the component of the mean over the seeds, V_u, and the rest of the diagonal what the seeds add.
-Both are without bias whether a seed is one stream in all runs or each run has its own.  Only intervals depend on it.
+E_u(i, s) is the effect of a subset u of the parameters at point i for seed s.  It comes from an analysis of variance of
+a grid, or from the polynomial terms of a sample.  The Gram matrix K_u[s, s'] = mean_i E_u(i, s) E_u(i, s') is R x R.
+Products of two different seeds estimate the component V_u of the mean over the seeds.  The rest of the diagonal
+estimates the component of the seeds.  Both estimates are unbiased for common and for independent random streams.  Only
+the intervals depend on the streams.
 
-A part is an array (3,): a component or a share, and its limits.  Limits of a sum add the squared distances of its
-independent parts (Zou & Donner, Stat. Med. 27, 2008).  Saltelli's blocks and Morris' trajectories, in the order of
-SALib, are recognised by their points.
+A part is an array (3,) of a component or a share and its limits.  Limits of a sum add the squared distances of its
+independent parts (Zou & Donner, Stat. Med. 27, 2008).  The module recognises Saltelli's blocks and Morris'
+trajectories, in the order of SALib, by their points.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def add_parts(parts: Iterable[Array]) -> Array:
 
 
 def divide_parts(part: Array, rest: Array) -> Array:
-    """Return part / (part + rest).  Each limit is as far away as the limits of both take it."""
+    """Return part / (part + rest), with limits that combine the limits of both."""
 
     def ratio(a: float, b: float, none: float) -> float:
         return max(a, 0.0) / (max(a, 0.0) + max(b, 0.0)) if max(a, b) > 0.0 else none
@@ -53,14 +54,14 @@ def divide_parts(part: Array, rest: Array) -> Array:
 
 
 def _make_square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Array:
-    """Return a mean square less the noise in it.  Its limits are Student's of the root, which is closer to normal."""
+    """Return a mean square less its noise, with Student's limits of the root, which is closer to normal."""
     half = float(student_quantile(units, confidence)) * error
     bend = half**2 / (4.0 * square) if half < 4.0 * square else half
     return np.array([square, square - half + bend, square + half + bend]) - noise
 
 
 def _make_variance_part(value: float, freedom: float, confidence: float) -> Array:
-    """Return a variance whose estimate has `freedom` degrees of freedom, or zero if it is not positive."""
+    """Return a variance with chi-squared limits for `freedom` degrees of freedom, or zero if it is not positive."""
     if not value > 0.0:
         return np.zeros(3)
     tails = np.array([0.5 + confidence / 2.0, 0.5 - confidence / 2.0])
@@ -73,7 +74,7 @@ def _centre_gram(gram: Array) -> Array:
 
 
 def estimate_mean_part(gram: Array, confidence: float, value: float | None = None) -> Array:
-    """Return the component of the mean over the seeds, by default from products of seeds, and limits around it."""
+    """Return the component of the mean over the seeds, by default from products of seeds, with its limits."""
     r = len(gram)
     noise = float(np.trace(_centre_gram(gram))) / (r - 1) / r
     # twice the mean of the scores K 1 / R
@@ -83,10 +84,10 @@ def estimate_mean_part(gram: Array, confidence: float, value: float | None = Non
 
 
 def estimate_seed_component(gram: Array, confidence: float) -> Array:
-    """Return the component that the seeds add.
+    """Return the variance component of the seeds.
 
     The degrees of freedom of the trace of a covariance S are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava
-    2005), m = R - 1.  The kurtosis of the seeds reduces them.  Below five seeds they are m.
+    2005), m = R - 1.  The kurtosis of the seeds reduces the degrees of freedom.  Below five seeds, there are m.
     """
     centred, r, m = _centre_gram(gram), len(gram), len(gram) - 1
     trace, freedom = float(np.trace(centred)) / m, float(m)
@@ -111,7 +112,7 @@ def compute_grid_effects(table: Array) -> Components:
 
 
 def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
-    """Return values (N, R) whose gaps have least-squares values: setup mean, and the seed effect if streams are common.
+    """Fill gaps in values (N, R) with the setup mean, plus the seed effect if streams are `common`.
 
     Raises InputError for a setup with fewer than `least` values.
     """
@@ -130,7 +131,7 @@ def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
 
 
 def compute_grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Array]]:
-    """Return components of all subsets of the axes of a table (n_1, ..., n_k, R), and those that the seeds add."""
+    """Return components of all subsets of the axes of a table (n_1, ..., n_k, R), and components of the seeds."""
     table = table[..., np.isfinite(table).any(axis=tuple(range(table.ndim - 1)))]
     shape, r = table.shape[:-1], table.shape[-1]
     cells = table.reshape(-1, r)
@@ -162,12 +163,13 @@ def compute_grid_components(table: Array, *, fresh: bool, confidence: float) -> 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Moments of n points or blocks and R seeds, from which the shares of K indices follow.
+    """Moments of n points or blocks and R seeds, which determine the shares of K indices.
 
-    own (K,), variance, seed: components of the indices, of the mean over the seeds and of the seeds.  left: the same
-    without each point, (n, K), (n,), (n,).  grams: for each index the Gram matrix of its own part; whole: of all parts.
-    noise: Gram matrices of the common effect of the seeds and of the rest.  above, below: variance that a fit does not
-    see, by which limits are wider.  n_ok: points or blocks of the index with the fewest.
+    `own` (K,), `variance` and `seed` are the components of the indices, of the mean over the seeds and of the seeds.
+    `left` contains these components without each point, (n, K), (n,), (n,).  `grams` contains the Gram matrix of each
+    index, and `whole` is the Gram matrix of all parts.  `noise` contains the Gram matrices of the common effect of the
+    seeds and of the rest.  `above` and `below` widen the limits by the variance that a fit does not explain.  `n_ok` is
+    the smallest number of points or blocks of an index.
     """
 
     own: Array
@@ -184,8 +186,8 @@ class Moments:
     def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> Array:
         """Return shares of the indices, then of the seeds, (K + 1, 3).
 
-        Limits come from the points by the jackknife, and from the seeds if streams are common.  of_run: of the variance
-        of one run with a fresh seed, else of the variance of the mean over the seeds.
+        The jackknife over points gives the limits.  Common streams add the limits from the seeds.  If `of_run`, the
+        shares refer to the variance of one run with a fresh seed, else to the variance of the mean over the seeds.
         """
         n, r, weight, variance = len(self.left[2]), len(self.whole), float(of_run), max(self.variance, 0.0)
         whole, wholes = variance + weight * self.seed, self.left[1] + weight * self.left[2]
@@ -212,14 +214,14 @@ class Moments:
 
 
 def compute_noise_grams(y: Array) -> list[Array]:
-    """Return Gram matrices of what the seeds add to y (n, R): of their common effect, and of the rest."""
+    """Return the Gram matrices of the common effect of the seeds on y (n, R), and of the rest."""
     rest = y - y.mean(axis=1, keepdims=True)
     common = rest.mean(axis=0)
     return [np.outer(common, common), (rest - common).T @ (rest - common) / len(y)]
 
 
 def compute_common_effect_p(y: Array) -> float:
-    """Return p-value of an effect of the seeds that all points of y (n, R) share: F = MS(seed) / MS(point x seed)."""
+    """Return the p-value of a common effect of the seeds on y (n, R), from F = MS(seed) / MS(point x seed)."""
     (n, r), apart = y.shape, y - y.mean(axis=1, keepdims=True)
     below = float(((apart - apart.mean(axis=0)) ** 2).sum())
     above = n * (n - 1.0) * float((apart.mean(axis=0) ** 2).sum())
@@ -227,7 +229,7 @@ def compute_common_effect_p(y: Array) -> float:
 
 
 def has_spread(values: Array) -> bool:
-    """Test whether finite numbers differ by more than rounding."""
+    """Return True if finite numbers differ by more than rounding."""
     known = values[np.isfinite(values)]
     return bool(known.size and np.ptp(known) > _MAX_ROUNDING * np.abs(known).max())
 
@@ -236,10 +238,10 @@ def has_spread(values: Array) -> bool:
 
 
 def find_saltelli_block(points: Array) -> int:
-    """Return members of a block of a Saltelli design, 2 D + 2 or D + 2; zero for points (n, D) that are none.
+    """Return the block size of a Saltelli design, 2 D + 2 or D + 2, or zero for other points (n, D).
 
-    A block is A, AB_1 ... AB_D, then BA_1 ... BA_D for second order, and B: AB_j is A with coordinate j of B, and
-    BA_j is B with the coordinate of A (Saltelli, Comput. Phys. Commun. 145, 2002).
+    A block contains A, AB_1 ... AB_D, then BA_1 ... BA_D for second order, and B.  AB_j is A with coordinate j of B,
+    and BA_j is B with coordinate j of A (Saltelli, Comput. Phys. Commun. 145, 2002).
     """
     count, d = points.shape
     for members in (2 * d + 2, d + 2) if d and count else ():
@@ -255,7 +257,7 @@ def find_saltelli_block(points: Array) -> int:
 
 
 def is_morris(points: Array) -> bool:
-    """Test for trajectories of D + 1 points (n, D): every coordinate changes once, one at each step."""
+    """Return True for trajectories of D + 1 points (n, D) in which each step changes another coordinate."""
     count, dimension = points.shape
     if not dimension or not count or count % (dimension + 1):
         return False
@@ -266,9 +268,9 @@ def is_morris(points: Array) -> bool:
 def compute_block_moments(y: Array, parameters: int) -> Moments | None:
     """Return moments of Saltelli's blocks (N, members, R), or None for fewer than `MIN_BLOCKS`.
 
-    Of the values less their mean, S_j V = mean B (AB_j - A), T_j V = mean (A - AB_j)^2 / 2 (Saltelli et al., Comput.
-    Phys. Commun. 181, 2010) and S_jk V = mean (BA_j AB_k - A B) - S_j V - S_k V (Saltelli, Comput. Phys. Commun. 145,
-    2002), from products of two different seeds.  Order of the indices: first, total, second by pairs.
+    For centred values, S_j V = mean B (AB_j - A), T_j V = mean (A - AB_j)^2 / 2 (Saltelli et al., Comput. Phys.
+    Commun. 181, 2010) and S_jk V = mean (BA_j AB_k - A B) - S_j V - S_k V (Saltelli, Comput. Phys. Commun. 145, 2002).
+    Products use two different seeds.  The order of the indices is first order, total, and second order by pairs.
     """
     n, d, r = len(y), parameters, y.shape[2]
     known = np.isfinite(y)
@@ -316,10 +318,11 @@ def _multiply_members(one: Array, other: Array) -> Array:
 
 
 def compute_effects(values: Array, points: Array, levels: int, how: Interval) -> dict[str, Array]:
-    """Return statistics of (y(u + delta e_j) - y(u)) / delta of values (n,) at the points (n, D) of trajectories.
+    """Return statistics of the elementary effects (y(u + delta e_j) - y(u)) / delta of values (n,).
 
-    Of p levels a step is delta = p / (2 (p - 1)) (Morris, Technometrics 33, 1991); mu_star is of Campolongo et al.,
-    Environ. Model. Softw. 22, 2007; all as SALib's ``morris.analyze``.  Complete trajectories count.
+    A step for p levels is delta = p / (2 (p - 1)) (Morris, Technometrics 33, 1991).  mu_star follows Campolongo et al.
+    (Environ. Model. Softw. 22, 2007).  All statistics agree with SALib's ``morris.analyze``.  Only complete
+    trajectories count.
     """
     dimension = points.shape[1]
     paths, trajectories = values.reshape(-1, dimension + 1), points.reshape(-1, dimension + 1, dimension)
@@ -342,7 +345,7 @@ def compute_effects(values: Array, points: Array, levels: int, how: Interval) ->
 
 
 def _sort_into_bins(column: Array) -> npt.NDArray[np.int64]:
-    """Return the range of each value: its own where there are few different ones, else by rank."""
+    """Return the bin of each value: one bin per value for few different values, else bins by rank."""
     values, order = np.unique(column, return_inverse=True)
     if len(values) <= DEPENDENCE_BINS:
         return np.asarray(order, dtype=np.int64)
@@ -351,7 +354,7 @@ def _sort_into_bins(column: Array) -> npt.NDArray[np.int64]:
 
 
 def describe_dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LEVEL) -> str:
-    """Say which two parameters of points (n, D) depend on each other, "" if none do."""
+    """Name two parameters of points (n, D) that depend on each other, or return "" for independent parameters."""
     (n, d), least, text = points.shape, 1.0, ""
     ranks, bins = scipy.stats.rankdata(points, axis=0), [_sort_into_bins(column) for column in points.T]
     for j, k in combinations(range(d), 2):
@@ -368,6 +371,6 @@ def describe_dependence(points: Array, names: Sequence[str], level: float = DEPE
 
 
 def find_detectable_correlation(n: int, d: int, level: float = DEPENDENCE_LEVEL, power: float = 0.9) -> float:
-    """Return the correlation that `describe_dependence` finds with this power."""
+    """Return the smallest correlation that `describe_dependence` finds with the probability `power`."""
     tails = scipy.special.ndtri(1.0 - level / (2.0 * d * max(d - 1, 1))) + scipy.special.ndtri(power)
     return float(np.tanh(tails / np.sqrt(max(n - 3, 1))))

@@ -1,7 +1,7 @@
-"""Choose how many seeds a setup needs until a number has its target precision.
+"""Choose the number of seeds that a setup needs for its target precision.
 
-A decision uses the first n values of a setup in the order of its seeds, and n follows from these values alone.  So the
-result does not depend on the workers, and a stricter goal continues from the same batches.
+A decision uses the first n values of a setup in the order of its seeds.  These values alone determine n.  Therefore
+the result does not depend on the workers, and a stricter goal continues from the same batches.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ LOOKS = 10  # looks, at equal steps of information, over which the confidence ho
 
 @dataclass(frozen=True)
 class Goal:
-    """Target precision of every setup: half the width of its interval, relative or absolute.
+    """Target precision of every setup: the relative or absolute half width of a confidence interval.
 
-    statistic: mean, median, or ratio (of the means of two axis values over common seeds).  max_seeds: largest number of
-    seeds of a setup.  first: seeds of its first batch.  Raises ParameterError if a value is not valid.
+    `statistic` is mean, median, or ratio (of the means of two axis values over common seeds).  `max_seeds` is the
+    largest number of seeds of a setup, and `first` is the size of its first batch.  Raises ParameterError if a value is
+    not valid.
     """
 
     statistic: str = "mean"
@@ -53,7 +54,7 @@ class Goal:
 
 
 class Look(NamedTuple):
-    """A number after n seeds: its value, its interval, and half the width of the interval, relative or absolute."""
+    """Value, confidence interval and half width of a statistic after n seeds."""
 
     n: int
     value: float
@@ -64,7 +65,7 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """Decision about a setup, with all its looks, and the seeds that it will probably use."""
+    """Decision whether a setup needs more seeds, with all looks and the expected number of seeds."""
 
     looks: tuple[Look, ...]
     wanted: int  # seeds for the next look or, at the end, the seeds used
@@ -73,10 +74,11 @@ class Decision:
 
 
 def decide(values: Array, goal: Goal) -> Decision:
-    """Decide from the values of a setup, in the order of its seeds, whether it needs more seeds.
+    """Decide whether a setup needs more seeds.
 
-    values: (n,), for a ratio (2, n); NaN for seeds without a value.  Values beyond the number that the goal needs are
-    ignored: they may come from a stricter goal.  Equal values never count as known before `CONSTANT` of them.
+    `values` has the shape (n,), or (2, n) for a ratio, in the order of the seeds.  Seeds without a value have NaN.  The
+    function ignores values that the goal does not need, for example from a stricter goal.  Equal values need at least
+    `CONSTANT` seeds.
     """
     columns = np.atleast_2d(values)
     size, looks = goal.first, []
@@ -125,13 +127,13 @@ def compute_look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array
 
 
 def predict_sizes(half_widths: Array, size: int, goal: Goal) -> Array:
-    """Return the seeds that setups need if `half_widths` are after `size` seeds: they fall like 1 / sqrt(n)."""
+    """Predict the seeds that setups need from their `half_widths` after `size` seeds, which fall like 1 / sqrt(n)."""
     with np.errstate(over="ignore"):
         return np.minimum(np.ceil(size * (half_widths / goal.half_width) ** 2), goal.max_seeds)
 
 
 def choose_next_sizes(half_widths: Array, size: int, goal: Goal) -> Counts:
-    """Return the seeds at the next look: as predicted, at most `GROWTH` times as many, on the grid of sizes."""
+    """Return the number of seeds at the next look: the prediction, at most `GROWTH` * `size`, on the grid of sizes."""
     wanted = np.clip(predict_sizes(half_widths, size, goal), size + 1, GROWTH * size)
     steps = np.ceil(np.log(wanted / goal.first) / np.log(STEP) - 1e-9)
     return np.asarray(np.minimum(np.ceil(goal.first * STEP**steps), goal.max_seeds), dtype=np.int64)

@@ -1,12 +1,12 @@
-"""A study, its cases and its plan.
+"""Define studies, compute their cases and plan the runs.
 
-- `model`: `StudyModel`, the pydantic model of a study, and its TOML
-- `parameter_values`: values of declared parameters, given or computed by a formula; needs of runs; mistakes
-- `case_space`: axes, constants, rules and tables; the parameter values of one case
-- `designs`: points, ranges and samples that a study states; `evs.sample`, `evs.table`, `evs.zip_axes`
-- `phases`: the pilot and its choice; seeds until the target precision is reached
-- `reading`: from the model to a method specification and phases with checked values
-- `arguments`: arguments of `Study` as sections of a study; a study as a new file
-- `study`: `Study`: from arguments or TOML, displayed, compared
-- `plan`: cases of a phase, their keys, their order and the stages that they share
+- `model` defines `StudyModel`, the pydantic model of a study, and reads and writes TOML.
+- `parameter_values` reads and computes the values of declared parameters.
+- `case_space` computes the parameter values of each case.
+- `designs` reads zip, sample and table designs.
+- `phases` defines the pilot and the target precision.
+- `reading` turns the model into a method specification and phases with checked values.
+- `arguments` turns arguments of `Study` into sections of a study file.
+- `study` defines `Study`.
+- `plan` computes the run keys and the order of the runs.
 """

@@ -1,4 +1,4 @@
-"""Turn the arguments of `Study` into sections of a study file, and write them as a new file."""
+"""Turn the arguments of `Study` into sections of a study file, and write the file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
 
 MIN_RANGE = 6
-"""Consecutive integers are given as start and count if there are as many: then that is the shorter text."""
+"""Smallest number of consecutive integers that a study file gives as start and count."""
 _RANGE = frozenset({"start", "count", "from", "to", "step", "scale"})
 _MERGED = ("axes", "constants")
 """Sections in which `Study.replace` changes only the named entries."""
 _NO_CODE = frozenset({"name", "title", "source", "publication"})
-"""Keys in which no text names code."""
+"""Keys whose values never name code."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class StudyArguments:
 
     @staticmethod
     def of(study: Study) -> StudyArguments:
-        """Return the arguments of a study, which can be changed."""
+        """Return a copy of the arguments of a study for changes."""
         codes = study.spec.codes
         objects = {name: data for code in codes for name, data in code.objects}
         return StudyArguments(study.model.given, {code.reference: code for code in codes}, objects)
 
     def update(self, arguments: Mapping[str, Any], *, none_removes: bool = True) -> None:
-        """Set arguments of `Study`; None removes one, and with `none_removes` entries of axes and constants too."""
+        """Set arguments of `Study`.  None removes an argument, or an entry of axes or constants if `none_removes`."""
         try:
             # first what decides whether labels of an axis are methods and problems
             for key in sorted(arguments, key=lambda key: key == "axes"):
@@ -106,7 +106,7 @@ class StudyArguments:
             table[key] = to_plain(value)
 
     def _read_entry(self, key: str, name: str, value: Any) -> Any:
-        """Return an axis or a constant."""
+        """Convert the values of an axis, or a constant, to TOML types."""
         if key == "constants":
             return _to_toml(f"{key}.{name}", value)
         if name in ("method", "problem") and name not in self.table and self._has_choices(name, value):
@@ -114,7 +114,7 @@ class StudyArguments:
         return self._read_axis(name, value)
 
     def _read_named(self, key: str, value: Any) -> Any:
-        """Return a method or problem: the name of code, or what a file states."""
+        """Convert a method or problem to a reference of its code or to a section of a study file."""
         if is_problem(value):
             if key == "method":
                 message = "a function or the name of a method, got a problem. Give it as problem=..."
@@ -127,7 +127,7 @@ class StudyArguments:
         return code.reference
 
     def _has_choices(self, key: str, choices: Any) -> bool:
-        """Return True for methods or problems of an axis, not for values of a parameter `problem` of a function."""
+        """Return True if the values of an axis are methods or problems, not values of a user function's parameter."""
         if not isinstance(choices, Mapping) or not all(
             is_problem(each) or callable(each) or isinstance(each, (str, Mapping)) for each in choices.values()
         ):
@@ -146,7 +146,7 @@ class StudyArguments:
         return made
 
     def _read_axis(self, name: str, values: Any) -> Any:
-        """Return the values of an axis.  Consecutive integers are their first one and their number."""
+        """Convert the values of an axis to TOML types, with consecutive integers as start and count."""
         if isinstance(values, Mapping):
             if _RANGE.intersection(values) and all(np.isscalar(each) for each in values.values()):
                 return to_plain(dict(values))
@@ -157,8 +157,8 @@ class StudyArguments:
             raise StudyError(f"`{name}` must be a list of values, got a set (axes.{name}). Give its values an order")
         is_single = np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, Iterable)
         if is_single or isinstance(values, (str, bytes)):
-            remedy = "one value belongs in constants"
-            raise StudyError(f"`{name}` must be a list of values, got {shorten(values)} (axes.{name}); {remedy}")
+            remedy = "Give a single value in `constants`"
+            raise StudyError(f"`{name}` must be a list of values, got {shorten(values)} (axes.{name}). {remedy}")
         if not isinstance(values, np.ndarray) and type(values).__name__ != "DatetimeIndex":
             values = list(values)
             kinds = set(map(type, values))
@@ -176,7 +176,7 @@ class StudyArguments:
         return {TYPE: OBJECT, FINGERPRINT: fingerprint}
 
     def check(self, file: str) -> tuple[StudyModel, str, Callable[[str, Sequence[str]], UserCode]]:
-        """Return the model with the files of its tables, `file`, and a function that returns code by its name."""
+        """Return the checked model, `file`, and a function that returns code by its reference."""
         model, folder = validate_table(StudyModel, self.table, file), Path(file).parent
         if files := read_files(model, file):
             model = model.model_copy(update={SECTION: model.table_files | files})
@@ -192,7 +192,7 @@ class StudyArguments:
         return model, file, named
 
     def write(self, path: Path, folder: Path) -> Path:
-        """Write the study as the new file `path`; `folder` is where its own paths begin.  Raises StudyError."""
+        """Write the study to the new file `path`.  Its relative paths started in `folder`.  Raises StudyError."""
         there = path.resolve().parent
         references = {code.reference: _make_reference(code, there) for code in self.codes.values()}
         table = {key: _to_file(key, each, {} if key in _NO_CODE else references) for key, each in self.table.items()}
@@ -221,7 +221,7 @@ class StudyArguments:
 
 
 def _to_toml(where: str, value: Any) -> Any:
-    """Return a value in types of TOML.  Raises StudyError for anything that is not the value of a parameter."""
+    """Convert a value to TOML types.  Raises StudyError for a value that a parameter cannot have."""
     if is_composite(value):
         value = value.content()
     if isinstance(value, Mapping) and TYPE not in value and all(type(name) is str for name in value):
@@ -242,7 +242,7 @@ def _to_toml(where: str, value: Any) -> Any:
 
 
 def _to_file(where: str, value: Any, references: Mapping[str, str]) -> Any:
-    """Return a value with other names of code.  Raises StudyError for None and an object, which no file can state."""
+    """Return a value with the code references of a new file.  Raises StudyError for None and objects."""
     if isinstance(value, list):
         return [_to_file(f"{where}[{number}]", each, references) for number, each in enumerate(value)]
     if not isinstance(value, dict):

@@ -1,6 +1,7 @@
-"""Define the cases of a study or of its pilot: the product of the axes.
+"""Define the cases of a phase as the product of its axes.
 
-An axis is a parameter, or it numbers the points of a design.  Constants, rules, tables and formulas set the others.
+An axis is a parameter, or it numbers the points of a design.  Constants, rules, tables and formulas set the other
+parameters.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ MAX_CASES = 10_000_000
 MAX_REPRESENTATIVES = 20_000
 """Largest number of points at which the rules are checked, in 0.05 s.  More points are sampled evenly."""
 BLOCK = 4096
-"""Cases whose positions are computed together, and combinations of rules that are cached meanwhile, in a few MB."""
+"""Number of cases in a block, and largest number of cached combinations of rules, which take a few MB."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter that varies, or the numbers of points; its values are canonical and different.
+    """A parameter that varies, or the point numbers of a design, with canonical and different values.
 
-    columns: values of the parameters at each point, from the point number `first` on; None for a parameter.
+    `columns` holds the values of the parameters from point number `first` on, or None if the axis is a parameter.
     """
 
     name: str
@@ -51,23 +52,23 @@ class Axis:
         return {name: [point[name] for point in points] for name in self.columns}
 
     def point(self, number: Value) -> dict[str, Value]:
-        """Return the parameters at the point of that number."""
+        """Return the parameters of the point `number`."""
         place = int(number) - self.first  # type: ignore[arg-type]  # points have integers
         return {name: values[place] for name, values in (self.columns or {}).items()}
 
 
 Match = Mapping[str, frozenset[str]]
-"""Labels that parameters must have.  They distinguish values that are equal under ``==`` (true and 1)."""
+"""Admitted values of parameters as strings, which distinguish True and 1."""
 
 
 def is_match(match: Match, values: Values) -> bool:
-    """Return True if each parameter has one of the labels that `match` admits."""
+    """Return True if each parameter has one of the values that `match` admits."""
     return all(text_label(values[name]) in admitted for name, admitted in match.items())
 
 
 @dataclass(frozen=True)
 class When:
-    """A rule: if `match` fits, the dependent parameters in `set` have these values.  None: there is no case."""
+    """A rule that sets the parameters in `set` if `match` fits, or excludes the point if `set` is None."""
 
     match: Match
     set: Mapping[str, Value] | None
@@ -75,7 +76,7 @@ class When:
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """A parameter computed from others, `names`, if no rule or table gives it."""
+    """A parameter that is computed from the parameters `names` unless a rule or table sets it."""
 
     name: str
     names: tuple[str, ...]
@@ -84,7 +85,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class ParameterTable:
-    """Values of `names` by the labels of the axes `over`.  Without an entry there is no case."""
+    """Values of the parameters `names` at points of the axes `over`.  A point without an entry has no case."""
 
     names: tuple[str, ...]
     over: tuple[str, ...]
@@ -93,9 +94,9 @@ class ParameterTable:
 
 @dataclass(frozen=True, eq=False)
 class CaseSpace:
-    """The cases of a study or of its pilot.  Cases are numbered in C order over the axes.
+    """The cases of a phase, numbered in C order over the axes.
 
-    rules: rules that exclude points come first.  formulas: each after those that it uses.
+    Rules that exclude points come first in `rules`.  Each formula follows the formulas that it uses.
     """
 
     axes: tuple[Axis, ...]
@@ -116,26 +117,26 @@ class CaseSpace:
 
     @property
     def size(self) -> int:
-        """Number of points of the product, those without a case included."""
+        """Number of points of the product of the axes, with or without a case."""
         return math.prod(self.shape)
 
     def axis(self, name: str) -> Axis:
-        """Return the axis of that name."""
+        """Return the axis `name`."""
         return next(axis for axis in self.axes if axis.name == name)
 
     @cached_property
     def indices(self) -> tuple[Axis, ...]:
-        """The axes that number points."""
+        """Axes that number the points of designs."""
         return tuple(axis for axis in self.axes if axis.columns is not None)
 
     @cached_property
     def columns(self) -> Mapping[str, str]:
-        """The parameters that vary along index axes, each with its axis."""
+        """The axis of each parameter that varies in a design."""
         return {name: axis.name for axis in self.indices for name in axis.columns or ()}
 
     @cached_property
     def _mentioned(self) -> Mapping[str, set[str]]:
-        """Labels that rules mention, by parameter."""
+        """Values that rules mention, as strings, by parameter."""
         found: dict[str, set[str]] = {}
         for rule in self.rules:
             for name, admitted in rule.match.items():
@@ -149,16 +150,16 @@ class CaseSpace:
         return frozenset(names | {name for choice in self.chosen for name in choice.over})
 
     def decides(self, axis: Axis) -> bool:
-        """Return True if something depends on the axis, or on a parameter along it."""
+        """Return True if a rule, table or formula depends on the axis or on a parameter along it."""
         return not self.deciding.isdisjoint((axis.name, *(axis.columns or ())))
 
     def values(self, index: int) -> dict[str, Value] | None:
-        """Return all parameters of case `index`, or None if no case is planned there."""
+        """Return all parameters of case `index`, or None if the point has no case."""
         positions = np.unravel_index(index, self.shape)
         return self.resolve({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
 
     def iterate_values(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
-        """Yield `values` of each case.  Rules and tables apply once to cases that they do not distinguish."""
+        """Yield the parameters of each case, and apply rules and tables once for equal values of their axes."""
         numbers = [number for number, axis in enumerate(self.axes) if self.decides(axis)]
         free = [
             (number, name, values)
@@ -182,7 +183,7 @@ class CaseSpace:
     # A later rule wins over an earlier one, as in the study file.  The choice of a pilot wins over both.  Formulas come
     # last, since they use the other values.
     def resolve(self, at: Mapping[str, Value]) -> dict[str, Value] | None:
-        """Return the parameters `at` a point: constants, axes, rules in order, tables, and formulas."""
+        """Return all parameters of the point `at`, or None if the point has no case."""
         values = {**self.constants, **at}
         for axis in self.indices:
             if axis.name in at:
@@ -207,7 +208,7 @@ class CaseSpace:
 
     @cached_property
     def count(self) -> int:
-        """Number of cases: points that are neither excluded nor without an entry in a table."""
+        """Number of cases, which are the points that no rule or table excludes."""
         if not self.chosen and all(rule.set is not None for rule in self.rules):
             return self.size
         # formulas leave no case out, and axes that decide nothing only multiply the cases of the others
@@ -222,7 +223,7 @@ class CaseSpace:
     def representatives(
         self, extra: Iterable[str] = (), limit: int = MAX_REPRESENTATIVES
     ) -> Iterator[dict[str, Value]]:
-        """Yield at most `limit` points that together meet every combination of rules, with `extra` axes in full."""
+        """Yield at most `limit` points that cover the combinations of rules and all values of the `extra` axes."""
         full = {*extra, *(name for choice in self.chosen for name in choice.over)}
         some = replace(self, axes=tuple(replace(axis, values=self._select_few(axis, full)) for axis in self.axes))
         for index in np.unique(np.linspace(0, some.size - 1, min(some.size, limit)).astype(int)):
@@ -230,7 +231,7 @@ class CaseSpace:
             yield {axis.name: axis.values[int(i)] for axis, i in zip(some.axes, positions, strict=True)}
 
     def _select_few(self, axis: Axis, full: Collection[str]) -> tuple[Value, ...]:
-        """Return the first value of `axis` for each combination of labels that rules mention or `full` axes have."""
+        """Return all values of an axis in `full`, or the first value for each combination that rules distinguish."""
         if axis.name in full:
             return axis.values
         along = {axis.name: axis.values, **axis.parameters}
@@ -244,12 +245,12 @@ class CaseSpace:
 
     # a new space: the one of the phase stays without the choice, so that it can be planned again
     def with_chosen(self, *choices: ParameterTable) -> CaseSpace:
-        """Return the same space with more parameters that are given by tables."""
+        """Return a copy of the space with additional tables of chosen parameters."""
         return replace(self, chosen=(*self.chosen, *choices))
 
     @property
     def _sources(self) -> Iterator[tuple[Collection[str], Collection[str]]]:
-        """What rules, tables and formulas set, and what they depend on."""
+        """Parameters that each rule, table or formula sets, and the parameters that it uses."""
         yield from ((rule.set, rule.match) for rule in self.rules if rule.set is not None)
         yield from ((choice.names, choice.over) for choice in self.chosen)
         yield from (((formula.name,), formula.names) for formula in self.formulas)
@@ -262,24 +263,24 @@ class CaseSpace:
         return tuple(name for name in self.names if name in found)
 
     def list_axes_of(self, parameters: Iterable[str]) -> tuple[str, ...]:
-        """Return the axes along which `parameters` vary, without dependent parameters."""
+        """Return the axis of each of the `parameters`, without duplicates."""
         return tuple(dict.fromkeys(self.columns.get(name, name) for name in parameters))
 
     @property
     def dependent_parameters(self) -> tuple[str, ...]:
-        """Parameters that rules, tables or formulas set and that are no axes, in order of first mention."""
+        """Parameters that rules, tables or formulas set, except axes, in order of first mention."""
         names = dict.fromkeys(name for sets, _ in self._sources for name in sets)
         return tuple(name for name in names if name not in (*self.names, *self.columns))
 
 
 def join_names(values: Sequence[str], limit: int = 12) -> str:
-    """Join strings by commas, those beyond `limit` counted."""
+    """Join the first `limit` strings by commas, and add the number of all strings if there are more."""
     more = f", ... ({len(values)} in all)" if len(values) > limit else ""
     return ", ".join(values[:limit]) + more
 
 
 def read_point(text: str) -> dict[str, str]:
-    """Return names and values of "seed=3,hidden=240,120"; a value may have commas of its own.  Raises InputError."""
+    """Return the values by axis of "seed=3,hidden=240,120".  A value may contain commas.  Raises InputError."""
     at: dict[str, str] = {}
     for part in re.split(r",(?=[^,=]*=)", text) if text.strip() else ():
         name, sign, value = (word.strip() for word in part.partition("="))

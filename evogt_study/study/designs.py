@@ -1,7 +1,7 @@
 """Define designs: dimensions along which several parameters change together.
 
 `zip_axes`, `sample` and `table` define a design in Python.  `read_designs` reads all designs of a study.  A rule draws
-the points of a sample in the unit cube, and the quantiles of distributions turn them into values.
+the points of a sample in the unit cube.  The quantile functions of distributions map these points to values.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from evogt_study.study.parameter_values import Declared, SourceLocation, list_va
 LINEAR_DIGITS = 15
 """Significant digits of values in equal steps, so that 0.1 + 2 * 0.1 is 0.3."""
 SLACK = 1e-9
-"""Part of a step that rounding may lose, so that the range still reaches `to`: 10 * 0.1 is 1."""
+"""Rounding tolerance as a fraction of a step, so that a range reaches `to`: 10 * 0.1 is 1."""
 SECTION = "table_files"
 DELIMITERS = (";", "\t", ",")
-"""Separators of cells.  The first of them in the header counts.  Spreadsheets write them by country."""
+"""Separators of cells, which depend on the country in spreadsheets.  A table has the first one in its header."""
 _TRUTH = {"true": True, "false": False}
 # from the narrowest: every int is a float too
 _KINDS = (int, float, lambda cell: _TRUTH[cell.strip().lower()])
@@ -42,7 +42,7 @@ _KINDS = (int, float, lambda cell: _TRUTH[cell.strip().lower()])
 
 
 def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis:
-    """Return parameters that change along one dimension.  Raises StudyError."""
+    """Read a ``[[zip]]`` section as an axis.  Raises StudyError."""
     lists = {name: read_list(raw, place.at(name)) for name, raw in table.parameters.items()}
     if len(lists) < 2:
         message = f"`{table.name}` must have at least two parameters, got {', '.join(lists) or 'none'}"
@@ -56,7 +56,7 @@ def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis
 
 
 def read_list(raw: Any, place: SourceLocation) -> list[Any]:
-    """Return the values of a list, of objects under names or of a range.  Raises StudyError."""
+    """Return the values of a list, a table of objects or a range.  Raises StudyError."""
     values = list_values(raw)
     if values is None and isinstance(raw, dict):
         if "from" in raw or "to" in raw:
@@ -68,14 +68,14 @@ def read_list(raw: Any, place: SourceLocation) -> list[Any]:
             wanted = f"a list, or {wanted}, {{ from, to, count }} or {{ from, to, step }}"
             raise place.mistake(wanted, raw, name=place.where) from None
     if not values:
-        raise place.mistake("a list of values", raw, "one value belongs in [constants]")
+        raise place.mistake("a list of values", raw, "give a single value in [constants]")
     return values
 
 
 def read_listed(
     files: Mapping[str, Sequence[str]], table: PointsTable, declared: Declared, place: SourceLocation
 ) -> Axis:
-    """Return points that are listed row by row, here or in a file.  Raises StudyError."""
+    """Read a ``[[table]]`` section, with rows or a file, as an axis.  Raises StudyError."""
     if (table.rows is None) == (table.file is None):
         got = "neither" if table.rows is None else "both"
         raise place.error(f"`{table.name}` must have `rows` or `file`, got {got}")
@@ -103,7 +103,7 @@ def _make_axis(
 
 
 def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
-    """Return the values of a range by count or step, which are integers if all are integral.  Raises StudyError."""
+    """Return the values of a range, as integers if the bounds and all values are integers.  Raises StudyError."""
     required, optional = (("step",), ()) if "step" in raw else (("count",), ("scale",))
     place.check_keys(raw, ("from", "to", *required), optional)
     low, high, is_log = place.interval(raw)
@@ -122,7 +122,7 @@ def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
         count = raw["count"]
         if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_CASES:
             wanted = f"an integer from 2 to {MAX_CASES:,}"
-            raise place.at("count").mistake(wanted, count, "one value belongs in [constants]")
+            raise place.at("count").mistake(wanted, count, "give a single value in [constants]")
         start, width = (math.log(low), math.log(high) - math.log(low)) if is_log else (low, high - low)
         inner = [start + number / (count - 1) * width for number in range(1, count - 1)]
         if is_log:
@@ -137,7 +137,7 @@ def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
 
 
 def read_files(model: StudyModel, file: str) -> dict[str, list[str]]:
-    """Return the lines of each file beside `file` that a table names and the study does not contain, by its name."""
+    """Read the files that tables name and the study does not contain, and return their lines by file name."""
     names = dict.fromkeys(each.file for each in model.table if each.file is not None)
     try:
         return {
@@ -150,7 +150,7 @@ def read_files(model: StudyModel, file: str) -> dict[str, list[str]]:
 
 
 def parse_table(lines: Sequence[str], name: str, place: SourceLocation) -> dict[str, list[Any]]:
-    """Return the columns of a CSV file by its header, as numbers if all cells are numbers.  Raises StudyError."""
+    """Return the columns of a CSV file by name, with numbers if all cells are numbers.  Raises StudyError."""
     place = place.at("file")
     first = next((line for line in lines if line.strip()), "")
     # strict: a quote that is not closed would swallow the rows behind it
@@ -182,9 +182,9 @@ def parse_table(lines: Sequence[str], name: str, place: SourceLocation) -> dict[
 
 Array = npt.NDArray[np.float64]
 Quantiles = Callable[[Array], list[Any]]
-"""Values at numbers of the unit interval."""
+"""Function that maps numbers in the unit interval to values."""
 _DISTRIBUTIONS = ("integers", "normal", "choice")
-"""Keys of distributions.  Without one of them a distribution is a box."""
+"""Keys of distributions.  Without such a key, a distribution is uniform or log-uniform."""
 OPTIONS = ("second_order", "levels")
 """Keys that only some rules have."""
 SAMPLES = int.from_bytes(b"sample", "big")
@@ -202,7 +202,7 @@ FORMS = (
 
 
 def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -> Axis:
-    """Return the points of a sample.  Raises StudyError."""
+    """Read a ``[[sample]]`` section as an axis.  Raises StudyError."""
     if table.rule not in RULES:
         raise place.at("rule").mistake(f"one of {', '.join(RULES)}", table.rule)
     rule, parameters = RULES[table.rule], table.parameters
@@ -237,7 +237,7 @@ def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -
 
 
 def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
-    """Give a `AccuracyWarning` for a count that leaves a sequence unbalanced."""
+    """Give an `AccuracyWarning` if the count makes a sequence unbalanced."""
     end = table.start + table.count
     if RULES[table.rule].balanced and end & (end - 1):
         above = 2 ** end.bit_length()
@@ -250,10 +250,10 @@ def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: `draw` returns the points for (dimension, count, seed, **options), `per_count` points for each count.
+    """A sampling rule, whose `draw` returns `per_count` points per count for (dimension, count, seed, **options).
 
-    nested: a larger count begins with the points of a smaller one.  balanced: the count should be a power of two.
-    closed: values may be 0 or 1.
+    If `nested`, a larger sample begins with the points of a smaller sample.  If `balanced`, the count should be a
+    power of two.  If `closed`, the points may contain 0 and 1.
     """
 
     draw: Callable[..., Array]
@@ -265,12 +265,12 @@ class Rule:
 
 
 def make_sample_generator(seed: int) -> np.random.Generator:
-    """Return the generator of a sample.  It differs from ``default_rng(seed)``, which the runs of the study may use."""
+    """Return the random generator of a sample, which differs from ``default_rng(seed)`` in runs."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SAMPLES,)))
 
 
 def _draw_sobol(dimension: int, count: int, seed: int) -> Array:
-    """Return points (count, dimension) of a Sobol sequence, scrambled (Owen by linear matrices and shifts: SciPy)."""
+    """Draw points (count, dimension) of a Sobol sequence with the scrambling of SciPy."""
     # a power of two, then cut: SciPy warns of other numbers, and `warn_of_count` does this once
     engine = scipy.stats.qmc.Sobol(dimension, rng=make_sample_generator(seed))
     points: Array = engine.random_base2(max(count - 1, 1).bit_length())[:count]
@@ -278,10 +278,10 @@ def _draw_sobol(dimension: int, count: int, seed: int) -> Array:
 
 
 def _draw_latin_hypercube(dimension: int, count: int, seed: int) -> Array:
-    """Return a nested Latin hypercube: if `count` is even, its first half is a Latin hypercube too, and so on.
+    """Draw a nested Latin hypercube: if `count` is even, its first half is a Latin hypercube too.
 
-    It begins with the odd part of `count` and doubles the number.  Then each point is in an interval of half the width,
-    and new points fill the others in a random order (Sallaberry, Helton & Hora 2008).
+    The draw begins with the odd part of `count` and doubles the number of points.  Each step halves the intervals and
+    fills the empty intervals in random order (Sallaberry, Helton & Hora 2008).
     """
     rng = make_sample_generator(seed)
     size = count // (count & -count)
@@ -296,10 +296,10 @@ def _draw_latin_hypercube(dimension: int, count: int, seed: int) -> Array:
 
 
 def _draw_saltelli(dimension: int, count: int, seed: int, second_order: bool = False) -> Array:
-    """Return for each of `count` Sobol points (a, b) in twice the dimension: a, then a with one coordinate of b each,
-    then b.
+    """Draw Saltelli blocks from `count` Sobol points (a, b) in twice the dimension.
 
-    second_order: also b with one coordinate of a each, before b.  The order is as in SALib (Saltelli 2002).
+    A block contains a, the copies of a with one coordinate of b, and b.  With `second_order`, it contains before b the
+    copies of b with one coordinate of a.  SALib has the same order (Saltelli 2002).
     """
     base = _draw_sobol(2 * dimension, count, seed)
     a, b = base[:, None, :dimension], base[:, None, dimension:]
@@ -309,7 +309,7 @@ def _draw_saltelli(dimension: int, count: int, seed: int, second_order: bool = F
 
 
 def _draw_morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
-    """`count` trajectories of Morris (1991): every coordinate moves once by p/(2(p - 1)), with p levels."""
+    """Draw trajectories of Morris (1991), in which each coordinate moves once by p/(2(p - 1)), with p levels."""
     # trajectory by trajectory, so that a larger count begins with the trajectories of a smaller one
     drawn = make_sample_generator(seed).random((count, 3, dimension))
     order, down = np.argsort(drawn[:, 0], axis=1), drawn[:, 1] < 0.5
@@ -339,9 +339,9 @@ RULES: Mapping[str, Rule] = {
 
 
 def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantiles:
-    """Return the quantiles of a distribution in a study file.  closed: 0 and 1 are drawn.  Raises StudyError."""
+    """Return the quantile function of a distribution.  A `closed` rule also draws 0 and 1.  Raises StudyError."""
     if not isinstance(raw, dict):
-        raise place.mistake(FORMS, raw, "one value belongs in [constants]")
+        raise place.mistake(FORMS, raw, "give a single value in [constants]")
     kind = next((name for name in _DISTRIBUTIONS if name in raw), "")
     if not kind:  # a box; the message can suggest one of the kinds
         place.check_keys(raw, ("from", "to"), ("scale", *_DISTRIBUTIONS))
@@ -382,7 +382,7 @@ def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantile
 
 
 def _pick_integers(unit: Array, count: int) -> list[int]:
-    """Return integers below `count`.  Each has an equal part of the unit interval."""
+    """Map the unit interval to integers below `count`, each with an equal part of the interval."""
     # rules that are closed draw 1 too, which belongs to the last
     numbers: list[int] = np.floor(unit * count).astype(int).clip(0, count - 1).tolist()
     return numbers
@@ -396,7 +396,7 @@ SECTIONS = ("zip", "sample", "table")
 
 @dataclass(frozen=True)
 class StatedDesign:
-    """A design, by the `section` of a study file that states it, and that section's keys."""
+    """A design: the name of its `section` in a study file and the keys of the section."""
 
     section: str
     table: Mapping[str, Any]
@@ -410,12 +410,12 @@ def zip_axes(name: str, /, **parameters: Any) -> StatedDesign:
     name : str
         Name of the dimension.
     **parameters
-        List of values of each parameter; all lists have one length.
+        List of values of each parameter.  All lists have the same length.
 
     Returns
     -------
     StatedDesign
-        Design for the argument `designs` of `Study`, which checks it.
+        Value for the argument `designs` of `Study`, which checks the design.
 
     Examples
     --------
@@ -426,7 +426,7 @@ def zip_axes(name: str, /, **parameters: Any) -> StatedDesign:
 
 
 def sample(name: str, /, rule: str, count: int, **more: Any) -> StatedDesign:
-    """Return a dimension of points that are drawn in a box.
+    """Return a dimension with points that a sampling rule draws.
 
     Parameters
     ----------
@@ -437,13 +437,13 @@ def sample(name: str, /, rule: str, count: int, **more: Any) -> StatedDesign:
     count : int
         Number of points, of base points of "saltelli", or of trajectories of "morris".
     **more
-        `sample_seed`, `start`, `second_order` and `levels`, and the distribution of each parameter as a
-        study file has it.
+        `sample_seed`, `start`, `second_order` and `levels`, and the distribution of each parameter, in the form of a
+        study file.
 
     Returns
     -------
     StatedDesign
-        Design for the argument `designs` of `Study`, which checks it.
+        Value for the argument `designs` of `Study`, which checks the design.
 
     Examples
     --------
@@ -453,7 +453,7 @@ def sample(name: str, /, rule: str, count: int, **more: Any) -> StatedDesign:
 
 
 def table(name: str, /, points: Any) -> StatedDesign:
-    """Return a dimension of points that are listed.
+    """Return a dimension with a list of points.
 
     Parameters
     ----------
@@ -465,12 +465,12 @@ def table(name: str, /, points: Any) -> StatedDesign:
     Returns
     -------
     StatedDesign
-        Design for the argument `designs` of `Study`, which checks it.
+        Value for the argument `designs` of `Study`, which checks the design.
 
     Raises
     ------
     InputError
-        If `points` is none of these.
+        If `points` has another type.
 
     Examples
     --------
@@ -486,7 +486,7 @@ def table(name: str, /, points: Any) -> StatedDesign:
 
 
 def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
-    """Return the index axes of a study.  warn: give an `AccuracyWarning` for an unbalanced sequence."""
+    """Read all designs of a study as axes.  With `warn`, give an `AccuracyWarning` for an unbalanced sequence."""
     owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}
     readers: dict[str, Callable[[Any, Declared, SourceLocation], Axis]] = {
         "zip": read_zip, "sample": read_sample, "table": partial(read_listed, table.table_files)

@@ -1,7 +1,7 @@
 """Define a study as a pydantic model, with the sections and keys of a study file.
 
-Python and TOML build the same `StudyModel`, and `write_toml` writes it.  The models check the shape only.  `reading`
-checks the values, since it knows the parameters of the method.
+Python and TOML build the same `StudyModel`, and `write_toml` writes it.  The models check the keys and their
+types.  `reading` checks the values with the parameters of the method.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class TomlTable(BaseModel):
 
 
 class SeedRange(TomlTable):
-    """``{ start = 0, count = 20 }``: consecutive integers."""
+    """Consecutive integers, such as ``{ start = 0, count = 20 }``."""
 
     start: Annotated[int, Field(ge=0, lt=2**64)] = 0
     """First of the integers."""
@@ -66,11 +66,11 @@ class SeedRange(TomlTable):
 
 
 class _ParametersTable(TomlTable):
-    """A table with the keys of the section, and parameters beside them."""
+    """A table that has parameters in addition to the keys of its section."""
 
     model_config = ConfigDict(extra="allow")
     name: str
-    """Name of the dimension; parameters stand beside it."""
+    """Name of the dimension."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -79,11 +79,11 @@ class _ParametersTable(TomlTable):
 
 
 class ZipTable(_ParametersTable):
-    """A ``[[zip]]`` section: parameters that change along one dimension."""
+    """A ``[[zip]]`` section: parameters that change together along one dimension."""
 
 
 class SampleTable(_ParametersTable):
-    """A ``[[sample]]`` section: points drawn in a box."""
+    """A ``[[sample]]`` section: points that a sampling rule draws."""
 
     rule: str
     """Rule by which points are drawn: sobol, halton, latin_hypercube, random, saltelli or morris."""
@@ -93,12 +93,12 @@ class SampleTable(_ParametersTable):
     sample_seed: Annotated[int, Field(ge=0, lt=2**62)] = 0
     """Seed of the draw, which is not the parameter `seed`."""
     start: Annotated[int, Field(ge=0, lt=MAX_CASES)] = 0
-    """Points at the beginning that are left out."""
+    """Number of points at the beginning that the sample leaves out."""
     second_order: bool = False
-    """Blocks of Saltelli for second-order indices too."""
+    """Add the Saltelli blocks for second-order indices."""
     # of Morris' trajectories; 4 are usual since Morris (1991)
     levels: Annotated[int, Field(ge=2, le=1000)] = 4
-    """Values of each parameter of Morris' trajectories."""
+    """Number of values of each parameter in Morris trajectories."""
 
 
 class PointsTable(TomlTable):
@@ -116,35 +116,35 @@ class ExcludeTable(TomlTable):
     """An ``[[exclude]]`` rule."""
 
     match: Annotated[dict[str, Any], Field(min_length=1)]
-    """Values, or lists of values, of axes and parameters: points where all of them fit are left out."""
+    """Values, or lists of values, of axes and parameters.  A point that matches all of them has no case."""
 
 
 class WhenTable(TomlTable):
     """A ``[[when]]`` rule."""
 
     match: Annotated[dict[str, Any], Field(min_length=1)]
-    """Values, or lists of values, of axes and parameters: where all of them fit, the rule applies."""
+    """Values, or lists of values, of axes and parameters.  The rule applies to points that match all of them."""
     set: Annotated[dict[str, Any], Field(min_length=1)]
-    """Parameters that it sets there; of several rules the last one wins."""
+    """Parameters that the rule sets.  If several rules set a parameter, the last rule wins."""
 
 
 class PilotTable(TomlTable):
-    """The ``[pilot]`` section.  With several parameters a candidate is a list of a value for each."""
+    """The ``[pilot]`` section.  If `parameter` is a list, each candidate is a list of values."""
 
     parameter: str | list[str]
-    """Parameter that is chosen, or several that are chosen together."""
+    """Parameter that the pilot chooses, or a list of parameters that it chooses together."""
     seeds: SeedRange | list[Annotated[int, Field(ge=0, lt=2**64)]]
     """Seeds of the pilot. The study does not use them."""
     minimise: str = "error"
-    """Number of the runs whose mean is to be least, over the seeds and over axes that are not in `by`."""
+    """Variable with the mean to minimise.  The mean is over the seeds and over the axes that are not in `by`."""
     by: list[str]
-    """Axes for whose values the parameter is chosen apart."""
+    """Axes for which the pilot makes a separate choice at each value."""
     candidates: list[Any] | dict[str, list[Any]]
     """Values to choose from: one list, or one for each value of the first axis in `by`."""
 
     @property
     def parameters(self) -> list[str]:
-        """The parameters that are chosen together."""
+        """The parameters that the pilot chooses."""
         return [self.parameter] if isinstance(self.parameter, str) else self.parameter
 
     @property
@@ -157,26 +157,26 @@ class PrecisionTable(TomlTable):
     """The ``[precision]`` section."""
 
     statistic: str = "mean"
-    """Number that is to be known: `mean`, `median`, or `ratio A/B` of the means of two labels of an axis or design."""
+    """Statistic: `mean`, `median`, or `ratio A/B` of the means of two values of an axis or design."""
     variable: str = "error"
     """Variable of the statistic."""
     half_width: str | float | int
-    """Half the width of its interval: `10 %` of the number, or a number in its units."""
+    """Half width of the confidence interval: relative, such as `10 %`, or absolute, in the unit of the variable."""
     confidence: float = 0.95
-    """Confidence of the interval."""
+    """Confidence level of the interval."""
     max_seeds: Annotated[int, Field(ge=1, le=MAX_CASES)] = 2000
-    """Seeds of a cell after which it is given up."""
+    """Largest number of seeds of a setup."""
 
 
 class RandomTable(TomlTable):
     """The ``[random]`` section: the streams of the argument `rng` of a function."""
 
     common: str | list[str] = "all"
-    """Parameters along which a seed is one stream: `all`, `none`, or a list of names."""
+    """Parameters whose values share the stream of a seed: `all`, `none`, or a list of names."""
 
 
 def check_better(text: str) -> str:
-    """Return a direction.  Raises ValueError if it is none."""
+    """Return `text` if it is a direction.  Raises ValueError otherwise."""
     try:
         parse_better(text)
     except ParameterError as error:
@@ -185,7 +185,7 @@ def check_better(text: str) -> str:
 
 
 class ResourcesTable(TomlTable):
-    """The ``[resources]`` section: what one run needs; each a number, or a formula of parameters."""
+    """The ``[resources]`` section: the needs of one run, as numbers or formulas of parameters."""
 
     memory: str | None = None
     """Memory, with a unit: `4 GB`, `2*N MB`."""
@@ -196,27 +196,27 @@ class ResourcesTable(TomlTable):
     queue: str = ""
     """Queue or partition of a batch system."""
     retry_memory: bool = False
-    """Run a case that fails for memory once more, with twice as much."""
+    """Run a case that runs out of memory once more, with twice the memory."""
 
 
 class OutputTable(TomlTable):
     """The ``[output]`` section."""
 
     times: Annotated[int, Field(ge=2)] | list[float | int] = 2
-    """Saved times: how many, evenly spaced with 0 and the final time, or a list of them."""
+    """Saved times: a list, or the number of evenly spaced times from 0 to the final time."""
     record: list[str] = []
-    """Variables to be recorded beside those that every run has."""
+    """Variables to record in addition to the variables of every run."""
     # 4,097 points a direction are 17 million values of one field in 2-D, or 134 MB
     grid: Annotated[int, Field(ge=2, le=4097)] = 65
     """Points per direction of a recorded `field`."""
     better: dict[str, Annotated[str, AfterValidator(check_better)]] = {}
-    """Direction of variables: `lower`, `higher` or `nearest 0.95`.  If it is not declared, no text says "best"."""
+    """Direction of variables: `lower`, `higher` or `nearest 0.95`.  Without a direction, no text says "best"."""
     estimand: dict[str, Literal["win", "geometric_mean", "mean"]] = {}
     """Quantity that comparisons of a variable estimate: `win`, `geometric_mean` or `mean`."""
 
 
 def check_orcid(text: str) -> str:
-    """Return an ORCID iD.  Raises ValueError if its form or its check character (ISO 7064) is wrong."""
+    """Return `text` if it is an ORCID iD.  Raises ValueError if its form or its check character (ISO 7064) is wrong."""
     total, digits = 0, text.replace("-", "") if _ORCID.fullmatch(text) else "00"
     for digit in digits[:-1]:
         total = (total + int(digit)) * 2
@@ -226,14 +226,14 @@ def check_orcid(text: str) -> str:
 
 
 def check_doi(text: str) -> str:
-    """Return a DOI.  Raises ValueError if the text does not have its form."""
+    """Return `text` if it has the form of a DOI.  Raises ValueError otherwise."""
     if _DOI.fullmatch(text) is None:
         raise ValueError("a DOI such as 10.5281/zenodo.1234567, without https://doi.org/")
     return text
 
 
 def check_license(text: str) -> str:
-    """Return the identifier, as SPDX writes it, or the address of a licence.  Raises ValueError otherwise."""
+    """Return the SPDX identifier or the web address of a licence.  Raises ValueError for any other text."""
     if _ADDRESS.fullmatch(text):
         return text
     with suppress(InvalidLicenseExpression):
@@ -243,7 +243,7 @@ def check_license(text: str) -> str:
 
 
 class CreatorTable(TomlTable):
-    """One of the ``creators`` of a ``[publication]``.  `name` of a person is "Family, Given"."""
+    """A creator in the ``[publication]`` section.  The name of a person has the form "Family, Given"."""
 
     name: Annotated[str, Field(min_length=1)]
     """Name of a person ("Family, Given") or of an organisation."""
@@ -256,28 +256,28 @@ class CreatorTable(TomlTable):
 
 
 class PublicationTable(TomlTable):
-    """The ``[publication]`` section: who made the results, and on what terms others may use them."""
+    """The ``[publication]`` section: creators, licence and origin of the results."""
 
     creators: Annotated[list[CreatorTable], Field(min_length=1)]
     """Persons or organisations that made the results."""
     license: Annotated[str, AfterValidator(check_license)]
-    """Terms of use, by their SPDX name."""
+    """SPDX identifier or web address of the licence."""
     institution: str = ""
     """Institution at which the results were made."""
     publisher: str = ""
-    """Archive or institution that publishes them."""
+    """Archive or institution that publishes the results."""
     project: str = ""
-    """Project that they belong to."""
+    """Project that produced the results."""
     acknowledgement: str = ""
-    """Funders and others who are thanked."""
+    """Acknowledgement of funders and others."""
     references: str = ""
     """Publications that describe the data."""
     doi: Annotated[str, AfterValidator(check_doi)] | None = None
-    """DOI of the deposit, where there is one."""
+    """DOI of the deposit, if it has one."""
 
     @property
     def attributes(self) -> dict[str, str]:
-        """Global attributes by the names of ACDD and CF; no convention defines `doi`."""
+        """Global attributes with the names of the conventions ACDD and CF, and `doi`."""
         lists = {
             "creator_name": [each.name for each in self.creators],
             "creator_email": [each.email for each in self.creators],
@@ -292,14 +292,14 @@ class PublicationTable(TomlTable):
 
 
 class StudyModel(TomlTable):
-    """A whole study."""
+    """All sections and keys of a study."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=100)]
-    """Name of the study and of its result file.  A study file without a name has its own name."""
+    """Name of the study and of its result file.  The default is the name of the study file."""
     title: str = ""
     """Title, copied to the result."""
     source: str = ""
-    """The study's origin, copied to the result."""
+    """Origin of the study, copied to the result."""
     method: str = "evolution"
     """Method of the package, `file.py:function`, `package.module:function`, or an entry point."""
     command: str | None = None
@@ -318,35 +318,35 @@ class StudyModel(TomlTable):
     """Memory, cores and minutes of one run."""
     # lists and tables as defaults: pydantic gives each model a copy of its own
     depends: list[str] = []
-    """Files that belong to the code of the method: a change makes its runs new."""
+    """Files that are part of the fingerprint of the method.  After a change, the study computes its runs again."""
     problem: str | dict[str, Any] | None = None
-    """Problem with a name, `file.py:factory`, or a table; its key `kind` names the kind of another package."""
+    """Name of a problem, `file.py:factory`, or a table.  Its key `kind` names the kind of another package."""
     axes: dict[str, Any] = {}
-    """Values of each axis, or a range of them.  The product of all axes and designs is run."""
+    """Values of each axis, or a range.  The study runs the product of all axes and designs."""
     zip: list[ZipTable] = []
     """Dimensions along which several parameters change."""
     sample: list[SampleTable] = []
-    """Dimensions of points that are drawn in a box."""
+    """Dimensions with points that a sampling rule draws."""
     table: list[PointsTable] = []
-    """Dimensions of points that are listed."""
+    """Dimensions with a list of points."""
     table_files: dict[str, list[str]] = {}
-    """Content of the files of tables: written by the package when it reads them."""
+    """Content of the files of tables.  The package writes it when it reads the files."""
     exclude: list[ExcludeTable] = []
-    """Points that are not planned, and count nowhere."""
+    """Rules for points without a case."""
     constants: dict[str, Any] = {}
     """Parameters that have one value, or a formula of others."""
     when: list[WhenTable] = []
-    """Parameters that follow axes and designs."""
+    """Rules that set parameters for some values of axes and designs."""
     pilot: PilotTable | None = None
-    """Runs before the study, by which a parameter is chosen."""
+    """Pilot, which chooses parameters for the main phase."""
     precision: PrecisionTable | None = None
-    """The precision that a number is to be known to.  Seeds are added until it is."""
+    """Target precision.  The study adds seeds until it reaches this precision."""
     random: RandomTable | None = None
     """Random streams of a function with an argument `rng`."""
     output: OutputTable | None = None
     """Recorded variables and saved times."""
     publication: PublicationTable | None = None
-    """Who made the results, and on what terms others may use them."""
+    """Creators, licence and origin of the results."""
 
     @model_validator(mode="after")
     def _check_sections(self) -> StudyModel:
@@ -363,7 +363,7 @@ class StudyModel(TomlTable):
 
     @property
     def method_reference(self) -> str:
-        """The method, or the text of the command in its place."""
+        """Reference of the method, or the command with its keys as JSON."""
         if self.command is None:
             return self.method
         keys = {name: getattr(self, name) for name in ("command", "read", "shell", "container")}
@@ -371,7 +371,7 @@ class StudyModel(TomlTable):
 
     @property
     def given(self) -> dict[str, Any]:
-        """The sections and keys that the study gives, in the types of TOML."""
+        """Sections and keys that the study contains, as TOML types."""
         return self.model_dump(exclude_unset=True)
 
     @property
@@ -388,7 +388,7 @@ M = TypeVar("M", bound=TomlTable)
 
 
 def parse_study(text: str, file: str) -> tuple[dict[str, Any], str]:
-    """Return the content of a TOML text, and the text, with the name of its file if it has none.  Raises StudyError."""
+    """Return the content of a TOML text and the text, and add the file name as `name` if needed.  Raises StudyError."""
     try:
         raw = parse_toml(text)
     except ValueError as error:
@@ -400,7 +400,7 @@ def parse_study(text: str, file: str) -> tuple[dict[str, Any], str]:
 
 
 def read_toml(text: str, file: str) -> StudyModel:
-    """Return the study that a TOML text gives; `file` names it in messages.  Raises StudyError."""
+    """Return the study of a TOML text.  Messages name `file`.  Raises StudyError."""
     return validate_table(StudyModel, parse_study(text, file)[0], file)
 
 
@@ -436,7 +436,7 @@ def _write_value(value: Any) -> str:
 
 
 def validate_table(model: type[M], raw: Mapping[str, Any], where: str) -> M:
-    """Return the table of a model; `where` names it in messages.  Raises StudyError for the first mistake."""
+    """Check a table against a model.  Messages name `where`.  Raises StudyError for the first mistake."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -444,10 +444,10 @@ def validate_table(model: type[M], raw: Mapping[str, Any], where: str) -> M:
 
 
 def suggest_reader(file: str) -> str:
-    """Name the command for a file that is not a study, by its ending, empty if unknown."""
+    """Return a remedy for a file that is not a study, or "" for an unknown suffix."""
     remedies = {
-        ".nc": "a result is read by `evogt status`, `summary`, `plot` and `report`",
-        ".py": 'a script is run by `python`, and a function in it by a study file with `method = "FILE.py:NAME"`',
+        ".nc": "read a result with `evogt status`, `summary`, `plot` or `report`",
+        ".py": 'run a script with `python`, or name its function in a study file with `method = "FILE.py:NAME"`',
     }
     remedy = remedies.get(PurePath(file).suffix.lower(), "")
     return as_sentence(remedy)
@@ -460,11 +460,11 @@ _EXPECTED = {
     "string_pattern_mismatch": "made of lower-case letters, digits and _",
     "string_too_long": "at most {max_length} characters long",
 }  # fmt: skip
-"""What a value must be, by the types of pydantic's errors."""
+"""Expected value for each type of a pydantic error."""
 
 
 def _describe_mistake(errors: list[ErrorDetails], raw: Mapping[str, Any], where: str) -> str:
-    """Describe the mistake that lies deepest: pydantic has an error for each alternative of a value."""
+    """Describe the mistake with the deepest key, since pydantic reports one error per alternative of a value."""
     found: dict[str, list[ErrorDetails]] = {}
     depths: dict[str, int] = {}
     for error in errors:

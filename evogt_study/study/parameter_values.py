@@ -1,4 +1,4 @@
-"""Read raw values of a study as values of declared parameters, and compute values that are formulas of others."""
+"""Read the values of declared parameters in a study, and compute values from formulas."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 DIGITS = 12
 """Significant digits of values that are computed by exponentials, logarithms or quantiles."""
 _LARGEST = sys.float_info.max
-"""Largest number that can be stored.  An integer of Python may be larger."""
+"""Largest double.  A Python integer may be larger."""
 _MEMORY = re.compile(r"(.+?)\s*([MG])B")
 _FORMULA = "formula"
 """Key of a constant that a formula gives."""
 
 
 def round_digits(value: float, digits: int = DIGITS) -> float:
-    """`value` to significant digits: values of a range or a sample, which the user did not write."""
+    """Round a value of a range or a sample to significant digits."""
     return float(f"{value:.{digits}g}") + 0.0  # no -0.0, which equals 0.0 as a coordinate
 
 
@@ -66,16 +66,16 @@ class SourceLocation:
         return f"{self.file}, {self.where}"
 
     def at(self, key: str | int) -> SourceLocation:
-        """Return the place of a key, or of an entry of a list, below."""
+        """Return the location of a key or a list entry inside this location."""
         return SourceLocation(self.file, f"{self.where}[{key}]" if isinstance(key, int) else f"{self.where}.{key}")
 
     def mistake(self, wanted: str, got: object, remedy: str = "", name: str = "") -> StudyError:
-        """Return the line "`gamma` must be ..., got ... (FILE, sample[0].gamma). Remedy"."""
+        """Return an error "`gamma` must be ..., got ... (FILE, sample[0].gamma). Remedy"."""
         name = name or self.where.rpartition(".")[2]
         return self.error(f"`{name}` must be {wanted}, got {shorten(got)}", remedy)
 
     def error(self, message: str, remedy: str = "") -> StudyError:
-        """Return the line "message (FILE, sample[0].gamma). Remedy"."""
+        """Return an error "message (FILE, sample[0].gamma). Remedy"."""
         return StudyError(f"{message} ({self}){as_sentence(remedy)}")
 
     def check_keys(self, table: Mapping[str, Any], required: Sequence[str], optional: Sequence[str] = ()) -> None:
@@ -88,14 +88,14 @@ class SourceLocation:
                 raise StudyError(f"`{key}` must be given ({self}), got {shorten(table)}")
 
     def number(self, table: Mapping[str, Any], key: str) -> float | int:
-        """Return a finite number under a key.  Raises StudyError."""
+        """Return the finite number of a key.  Raises StudyError for any other value."""
         value = table[key]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_LARGEST <= value <= _LARGEST:
             raise self.at(key).mistake("a finite number", value)
         return value
 
     def interval(self, table: Mapping[str, Any]) -> tuple[float | int, float | int, bool]:
-        """Return the numbers `from` < `to`, and True for the scale "log".  Raises StudyError."""
+        """Return `from` and `to`, and True for the scale "log".  Raises StudyError unless `from` < `to`."""
         scale = table.get("scale", "linear")
         if scale not in ("linear", "log"):
             raise self.at("scale").mistake('"linear" or "log"', scale)
@@ -111,21 +111,21 @@ class SourceLocation:
 
 @dataclass(frozen=True, eq=False)
 class Declared:
-    """The parameters that a method declares, and the file in which they get values."""
+    """The parameters that a method declares, and the study file that sets them."""
 
     method: Method
     file: str
 
     def locate(self, where: str) -> SourceLocation:
-        """Return the place of a key in the file."""
+        """Return the location of a key in the file."""
         return SourceLocation(self.file, where)
 
     def read_value(self, name: str, raw: Any, place: SourceLocation) -> Value:
-        """`raw` as a value of the parameter `name`.  Raises StudyError."""
+        """Convert `raw` to a value of the parameter `name`.  Raises StudyError."""
         return self.read_column(name, [raw], place, is_list=False)[0]
 
     def read_values(self, name: str, entries: Iterable[Any], place: SourceLocation) -> tuple[Value, ...]:
-        """Return a list of values with different coordinates.  Raises StudyError."""
+        """Convert the values of an axis, which must have different coordinate values.  Raises StudyError."""
         values = self.read_column(name, entries, place)
         seen: dict[Any, Value] = {}
         for value, label in zip(values, self.find_labels(name, values, place), strict=True):
@@ -139,7 +139,7 @@ class Declared:
         return values
 
     def find_labels(self, name: str, values: Sequence[Value], place: SourceLocation) -> list[Any]:
-        """Return the coordinate values.  Raises StudyError if no type of a file holds them."""
+        """Return the coordinate values.  Raises StudyError if the result file has no type for them."""
         try:
             return make_coordinate(values)
         except ValueError as error:
@@ -148,7 +148,7 @@ class Declared:
     def read_column(
         self, name: str, entries: Iterable[Any], place: SourceLocation, *, is_list: bool = True
     ) -> tuple[Value, ...]:
-        """Return values that may repeat, read together.  is_list: they are a list in the file.  Raises StudyError."""
+        """Convert values that may repeat.  Messages number the values if `is_list`.  Raises StudyError."""
         self.check_name(name, place)
         parameter, found = self.method.parameters[name], []
         for number, raw in enumerate(entries):
@@ -170,7 +170,7 @@ class Declared:
 
     # here, before anything runs: the result file would refuse the name when all runs are done
     def check_name(self, name: str, place: SourceLocation) -> None:
-        """Raise StudyError unless `name` is a parameter, and one that the result file can hold."""
+        """Raise StudyError unless `name` is a parameter with a name that the result file can use."""
         known = self.method.parameters
         if name not in known:
             advice = suggest(name, tuple(known))
@@ -193,7 +193,7 @@ def _format_value(value: Value) -> str:
 
 
 def list_values(raw: Any) -> list[Any] | None:
-    """Return the values that a study lists: a list, an array or objects under names, or None for anything else."""
+    """Return the values of a list, an array or a table of objects, or None for anything else."""
     if not isinstance(raw, dict):
         return raw if isinstance(raw, list) else None
     if TYPE in raw:
@@ -207,12 +207,12 @@ def list_values(raw: Any) -> list[Any] | None:
 
 
 def is_formula(raw: Any) -> bool:
-    """Return True for a constant that a formula gives."""
+    """Return True if a formula gives the constant."""
     return isinstance(raw, dict) and _FORMULA in raw
 
 
 def read_formulas(constants: Mapping[str, Any], declared: Declared) -> tuple[Formula, ...]:
-    """Return the formulas among the constants, each after those that it uses.  Raises StudyError."""
+    """Return the formulas of constants, each after the formulas that it uses.  Raises StudyError."""
     found = {name: _read_formula(name, raw, declared) for name, raw in constants.items() if is_formula(raw)}
     try:
         order = list(TopologicalSorter({name: each.names for name, each in found.items()}).static_order())
@@ -247,7 +247,7 @@ def _read_formula(name: str, raw: Mapping[str, Any], declared: Declared) -> Form
 def compile_formula(
     name: str, text: str, place: SourceLocation, declared: Declared
 ) -> tuple[tuple[str, ...], Callable[[Values], float]]:
-    """Return the parameters of a formula, and the function of the values of a case that it is.  Raises StudyError."""
+    """Return the parameters of a formula, and a function that evaluates it for a case.  Raises StudyError."""
     if text.isdecimal():
         return (), lambda values: float(text)
     from evogt_study.formulas import evaluate_formula, parse  # with SymPy, which a study without formulas does not need
@@ -279,10 +279,10 @@ def compile_formula(
     return names, compute
 
 
-# What runs need decides where and when they are computed.  It is no part of a run key.
+# The needs of a run decide where and when it is computed.  They are not part of the run key.
 @dataclass(frozen=True, eq=False)
 class Resources:
-    """The section ``[resources]`` of a study, at `place`: a function of the values of a case for each of its needs."""
+    """The ``[resources]`` section of a study, with a function that computes each need from the values of a case."""
 
     formulas: Mapping[str, Callable[[Values], float]]
     queue: str
@@ -304,7 +304,7 @@ class Resources:
         return Resources(formulas, table.queue, table.retry_memory, place)
 
     def compute_needs(self, values: Values) -> Needs:
-        """Return what a case needs, rounded up.  Raises StudyError if it is not positive."""
+        """Compute the needs of a case, rounded up.  Raises StudyError if a need is not positive."""
         found = dict[str, int]()
         for name, formula in self.formulas.items():
             if not (amount := formula(values)) > 0.0:

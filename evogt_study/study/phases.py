@@ -24,15 +24,15 @@ if TYPE_CHECKING:  # readers of a result need the phases, but not pydantic
 
 SEED = "seed"
 Labels = tuple[str, ...]
-"""Labels of a setup: one for each axis except the seed."""
+"""Values of a setup as strings, one for each axis except the seed."""
 Candidate = tuple[Value, ...]
-"""A value for each parameter that is chosen."""
+"""One value for each parameter that the pilot chooses."""
 _PERCENT = re.compile(r"\s*([0-9.eE+-]+)\s*%\s*")
 
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """Cases that are computed together.  `space` does not contain the parameters that earlier phases choose."""
+    """The pilot or the main phase.  `space` does not contain the parameters that earlier phases choose."""
 
     name: str
     space: CaseSpace
@@ -41,17 +41,18 @@ class Phase:
 
     @property
     def deciding_variables(self) -> tuple[str, ...]:
-        """Variables of its runs that decide about later runs."""
+        """Variables whose values decide which runs follow."""
         chosen = () if self.choice is None else (self.choice.minimise,)
         return chosen if self.precision is None else (*chosen, self.precision.variable)
 
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """Choice of `parameters` on seeds that the study never uses: the candidate with the best mean of `minimise`.
+    """Choice of `parameters`: the pilot selects the candidate with the best mean of `minimise`.
 
-    The mean is over the pilot seeds and over the axes that are not in `by`.  `candidates` has the labels of the first
-    axis in `by` as keys, or None if there is one list for all.  `space` holds the pilot's cases.
+    The mean is over the pilot seeds, which the main phase does not use, and over the axes that are not in `by`.
+    The keys of `candidates` are the values of the first axis in `by`, or None for one common list.
+    `space` contains the cases of the pilot.
     """
 
     parameters: tuple[str, ...]
@@ -62,11 +63,11 @@ class Pilot:
     better: str = ""
 
     def find_candidates(self, key: tuple[str, ...]) -> tuple[Candidate, ...]:
-        """Return the candidates at a point of `by`, given by its labels."""
+        """Return the candidates for one combination of values of the axes `by`."""
         return self.candidates[None if None in self.candidates else key[0]]
 
     def choose_first_candidates(self, space: CaseSpace) -> ParameterTable:
-        """Return a stand-in for the choice, to look at the study's `space` before the pilot has run."""
+        """Return the first candidates as a provisional choice before the pilot runs."""
         labels = [[text_label(value) for value in space.axis(name).values] for name in self.by]
         table = {key: self.find_candidates(key)[0] for key in product(*labels)}
         return ParameterTable(self.parameters, self.by, table)
@@ -75,7 +76,7 @@ class Pilot:
 def read_pilot(
     table: PilotTable, space: CaseSpace, declared: Declared, constants: Collection[str], better: str
 ) -> Pilot:
-    """Check the section against the study's `space` and `constants`.  Raises StudyError."""
+    """Read the ``[pilot]`` section and check it against the main phase.  Raises StudyError."""
     place, by, parameters = declared.locate("pilot"), table.by, table.parameters
     if CANDIDATE in declared.method.parameters:
         message = f"rename the parameter `{CANDIDATE}`, because the pilot has an axis of this name"
@@ -156,13 +157,13 @@ def _read_candidates(
 
 
 def join_values(values: Iterable[Value]) -> str:
-    """Join parameters or the values of a candidate: "6 and 40"."""
+    """Join values in the form "6 and 40"."""
     return " and ".join(map(text_label, values))
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Target precision of a variable in every setup.  A ratio has an axis and a pair of its values."""
+    """Target precision of a variable in every setup.  For a ratio, `pair` contains two values of `axis`."""
 
     goal: Goal
     variable: str
@@ -170,7 +171,7 @@ class Precision:
     pair: tuple[str, str] = ("", "")
 
     def seeds(self, space: CaseSpace, counts: Mapping[Labels, int]) -> ParameterTable:
-        """Return the seeds of each setup: as many of the axis as `counts` says, else the first batch."""
+        """Return the first seeds of each setup, as many as in `counts`, or the first batch for other setups."""
         others = [axis for axis in space.axes if axis.name != SEED]
         seeds = space.axis(SEED).values
         table: dict[Labels, tuple[Value, ...]] = {}
@@ -182,7 +183,7 @@ class Precision:
 
 
 def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) -> tuple[Precision, CaseSpace]:
-    """Return the precision and the space with the seeds that a setup may need.  Raises StudyError."""
+    """Read the ``[precision]`` section and extend the seed axis to `max_seeds`.  Raises StudyError."""
     place = declared.locate("precision")
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
     integer_seeds = [int(each) for each in make_coordinate(seeds) if type(each) is int]
@@ -209,7 +210,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
 
 
 def _parse_ratio(text: str, space: CaseSpace, place: SourceLocation) -> tuple[str, tuple[str, str]]:
-    """Return the axis of the two labels of "first/second", and the labels on it."""
+    """Return the axis of a ratio "first/second" and the two axis values."""
     first, slash, second = (part.strip() for part in text.partition("/"))
     for axis in space.axes if slash and first != second else ():
         for name, values in {axis.name: axis.values, **axis.parameters}.items():

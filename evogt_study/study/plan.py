@@ -32,25 +32,25 @@ if TYPE_CHECKING:  # readers of a result need plans, but not pydantic
 Order = npt.NDArray[np.int64]
 """Numbers of all points of a space, each once."""
 Work = npt.NDArray[np.float64]
-"""Rough seconds of each case, in the shape of a space, with length one along axes without influence; NaN without a
-case."""
+"""Estimated seconds of each case, in the shape of a space.  Axes without influence have length 1.  A point without a
+case is NaN."""
 OWN = "run"
-"""The stage that no other case shares."""
+"""Name of the stage that cases never share."""
 MAX_COMBINATIONS = 1_000
-"""Largest number of combinations for which the work is estimated, in 0.1 s.  With more, the work is unknown."""
+"""Largest number of combinations for which the work is estimated, in 0.1 s.  More make the work unknown."""
 MAX_COUNTED = 10_000
-"""Largest number of cases for which shared stages are counted.  Of a larger study the first cases count."""
+"""Largest number of cases for which shared stages are counted.  In a larger study, only the first cases count."""
 ALIKE = 8.0
-"""Largest ratio of the longest to the shortest rough work for which seeds come in turn.  A batch of long runs that is
-sized by the shortest run then takes 6 s instead of 0.7 s."""
+"""Largest ratio of the longest to the shortest estimated work at which runs are ordered by seed.  A batch of long runs
+whose size is chosen for the shortest run then takes 6 s instead of 0.7 s."""
 
 
 # 20 of SHA-256's 64 digits: two of 10 million different cases share a key with a probability of 4e-11
 def compute_run_keys(method: Method, space: CaseSpace) -> Keys:
-    """Compute the key of every case, by its number; empty if none is planned.
+    """Compute the run key of each point, which is empty if the point has no case.
 
-    `BoundCase.key` is the key of one case.  Here a case is bound once for all points of the inner axes: axes of
-    parameters, such as the seed, on which nothing depends.
+    `BoundCase.key` computes the key of one case.  This function binds a case once for all points of the inner axes,
+    such as the seed.  Rules, tables and formulas do not depend on inner axes.
     """
     inner = [axis for axis in space.axes if _is_inner(axis, method, space)]
     outer = [axis for axis in space.axes if axis not in inner]
@@ -66,7 +66,7 @@ def compute_run_keys(method: Method, space: CaseSpace) -> Keys:
 
 
 def _is_inner(axis: Axis, method: Method, space: CaseSpace) -> bool:
-    """Return True if the points of an axis differ in key-only parameters only.  A list may not suit the setup."""
+    """Return True if the axis varies only key-only parameters, has no list values and decides no other parameter."""
     is_plain = set(axis.parameters) <= {*method.key_only_parameters} and not space.decides(axis)
     return is_plain and not any(isinstance(value, tuple) for values in axis.parameters.values() for value in values)
 
@@ -74,7 +74,7 @@ def _is_inner(axis: Axis, method: Method, space: CaseSpace) -> bool:
 def _make_texts(
     method: Method, space: CaseSpace, outer: Sequence[Axis], inner: Sequence[Axis]
 ) -> Iterator[Iterable[bytes]]:
-    """Yield the texts that are hashed, at each point of the `outer` axes for all points of the `inner` axes."""
+    """Yield for each point of the `outer` axes the texts to hash, one for each point of the `inner` axes."""
     first = replace(space, axes=(*outer, *(replace(axis, values=axis.values[:1]) for axis in inner)))
     known: dict[tuple[str, ...], list[list[tuple[bytes, ...]]]] = {}
     for values in first.iterate_values(np.arange(first.size)):
@@ -101,7 +101,7 @@ def _make_texts(
 
 
 def _make_entries(axis: Axis, used: Sequence[str], defaults: Values) -> list[tuple[bytes, ...]]:
-    """Return the entries of the used parameters of an axis at each point."""
+    """Return the key entries of the `used` parameters at each point of an axis."""
     columns = [(name, values) for name, values in axis.parameters.items() if name in used]
     entries = [[make_entry(name, value, defaults) for value in values] for name, values in columns]
     return list(zip(*entries, strict=True)) if entries else [()] * len(axis.values)
@@ -109,15 +109,15 @@ def _make_entries(axis: Axis, used: Sequence[str], defaults: Values) -> list[tup
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The cases of one phase."""
+    """The cases of one phase, with their run keys and their order."""
 
     phase: str
     spec: MethodSpec
     space: CaseSpace
     folder: str = ""
-    """Folder for the folders and checkpoints of its runs, or "" if it has no result."""
+    """Folder for run folders and checkpoints, or "" if the plan has no result file."""
     resources: Resources | None = None
-    """What its runs need, if the study says so."""
+    """Needs of the runs, or None if the study does not state them."""
 
     @property
     def method(self) -> Method:
@@ -125,24 +125,24 @@ class Plan:
         return load_method(self.spec)
 
     def case(self, index: int) -> Case | None:
-        """Return case number `index`, or None if none is planned."""
+        """Return case number `index`, or None if the point has no case."""
         values = self.space.values(index)
         return None if values is None else Case(index, values, self.method.bind(values).key)
 
     @cached_property
     def keys(self) -> Keys:
-        """The key of every case, by its number, empty if none is planned."""
+        """The run key of each point, which is empty if the point has no case."""
         return compute_run_keys(self.method, self.space)
 
     @property
     def runs(self) -> Order:
-        """Numbers of the cases.  Of cases with equal keys, which share a run, only the first."""
+        """Numbers of the cases, with only the first of several cases that share a run."""
         keys, first = np.unique(self.keys, return_index=True)
         return np.sort(first[keys != b""])
 
     @cached_property
     def work(self) -> Work | None:
-        """Rough work of the cases; None if only running them shows it, or for more than `MAX_COMBINATIONS`."""
+        """Estimated work of the cases, or None if it is unknown or for more than `MAX_COMBINATIONS` combinations."""
         space, sizes = self.space, self.method.setup_parameters
         deciding = set(sizes).union(*map(space.find_dependence, sizes))
         deciding |= {name for choice in space.chosen for name in choice.over}
@@ -162,12 +162,12 @@ class Plan:
 
     @property
     def longest(self) -> float:
-        """Rough seconds of the longest run, or 0 if only running it shows it."""
+        """Estimated seconds of the longest run, or 0 if unknown."""
         return 0.0 if self.work is None else float(np.nanmax(self.work))
 
     @property
     def order(self) -> Order:
-        """All points: neighbours share stages, long runs come first, and seeds come in turn if that is cheap."""
+        """Numbers of all points, with long runs first and shared stages together, ordered by seed if `in_turn`."""
         order = order_longest_first(self.space, self.method.stage_parameters or (), self.work)
         if SEED not in self.space.names or not self.in_turn:
             return order
@@ -177,7 +177,7 @@ class Plan:
 
     @property
     def in_turn(self) -> bool:
-        """True if seeds come in turn: they share no early stage, and runs take about the same time."""
+        """True if runs are ordered by seed: seeds share no early stage, and all runs take about equally long."""
         leading, work = self.method.stage_parameters, self.work
         if leading is None or SEED not in self.space.names:
             return True
@@ -187,7 +187,7 @@ class Plan:
 
     # block by block: the dictionaries of a million cases would take hundreds of MB
     def cases(self, numbers: Order | None = None) -> Iterator[Case]:
-        """Yield the cases of these numbers, in this order.  By default all in `order`."""
+        """Yield the cases with these numbers, by default all cases in `order`."""
         numbers = self.order if numbers is None else numbers
         for start in range(0, len(numbers), BLOCK):
             block = numbers[start : start + BLOCK]
@@ -224,14 +224,17 @@ class Plan:
 
 
 def plan_phase(study: Study, phase: Phase, chosen: Sequence[ParameterTable] = ()) -> Plan:
-    """Plan one phase, with the choices of earlier phases and, for a target precision, at least the first seeds."""
+    """Plan one phase with the choices of earlier phases.
+
+    With a target precision, plan the first batch of seeds unless a choice contains the seeds.
+    """
     if phase.precision is not None and not any(SEED in each.names for each in chosen):
         chosen = [*chosen, phase.precision.seeds(phase.space, {})]
     return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen), resources=study.resources)
 
 
 def count_needs(study: Study) -> dict[Needs, int]:
-    """Return the classes of needs, the smallest first, each with its largest number of runs in a phase."""
+    """Return the largest number of runs in a phase for each kind of needs."""
     found: dict[Needs, int] = {}
     for plan in plan_study(study) if study.resources is not None else ():
         for needs, count in Counter(case.needs for case in plan.cases()).items():
@@ -241,7 +244,7 @@ def count_needs(study: Study) -> dict[Needs, int]:
 
 # memory, order and rough work are needed before anything runs
 def plan_study(study: Study) -> list[Plan]:
-    """Plan all phases before any has run, with stand-ins for their choices."""
+    """Plan all phases before the first run, with provisional choices."""
     spaces = study.iterate_provisional_spaces()
     return [plan_phase(study, replace(phase, space=space)) for phase, space in zip(study.phases, spaces, strict=True)]
 
@@ -249,9 +252,10 @@ def plan_study(study: Study) -> list[Plan]:
 # A long run that begins last leaves the other workers idle: with one batch of 3 s among batches of 0.2 s, a study takes
 # 5.2 s if it comes last and 3.7 s if it comes first.
 def order_longest_first(space: CaseSpace, leading: Iterable[str], work: Work | None = None) -> Order:
-    """Put the `leading` axes outermost, so that neighbours share what these determine, and costly groups first.
+    """Return all points in groups, with the groups of the most work first.
 
-    A group is the cases with equal `leading` parameters.  It stays together and in its order.
+    A group contains the cases with equal `leading` parameters, which share early stages.  Points inside a group keep
+    their order.
     """
     leading = space.list_axes_of(leading)
     ranks = {name: rank for rank, name in enumerate(leading)}
@@ -269,7 +273,7 @@ def order_longest_first(space: CaseSpace, leading: Iterable[str], work: Work | N
 
 
 def estimate_work(method: Method, values: Values) -> float | None:
-    """Estimate the seconds of a case, or None if unknown.  A case with inconsistent parameters fails at once: 0."""
+    """Estimate the seconds of a case, or return None if unknown.  Return 0 for inconsistent parameters."""
     try:
         return method.bind(values).work
     except InputError:
@@ -278,9 +282,9 @@ def estimate_work(method: Method, values: Values) -> float | None:
 
 @dataclass(frozen=True)
 class SharedWork:
-    """Use of a stage in `cases` cases: how many need it for the `first` time, and how many in `all`, by rough work.
+    """Number of cases that need a stage for the first time (`first`) and in total (`all`), by estimated work.
 
-    growing: the second half of the cases needs results of the stage that the first half does not.
+    `growing` is True if the second half of the cases needs new results of the stage.
     """
 
     stage: str
@@ -296,7 +300,7 @@ class SharedWork:
 
 
 def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = None) -> list[SharedWork]:
-    """Count the distinct computations of each stage in the first `limit` cases of `numbers`; `OWN` comes last."""
+    """Count the distinct computations of each stage in the first `limit` cases, with `OWN` last."""
     stages: dict[str, tuple[dict[Hashable, int], list[int]]] = {}  # first case with each key, and all cases
     works: list[float] = []
     known: dict[tuple[Value | None, ...], float] = {}
@@ -322,6 +326,6 @@ def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | Non
 
 
 def estimate_peak_memory(plan: Plan) -> float:
-    """Return the largest estimate of a run's bytes over the combinations of rules."""
+    """Estimate the largest memory of a run in bytes."""
     values = (plan.space.resolve(point) for point in plan.space.representatives(extra=plan.method.setup_parameters))
     return max((plan.method.bind(given).memory for given in values if given is not None), default=0.0)

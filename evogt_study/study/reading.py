@@ -1,4 +1,4 @@
-"""Read the model of a study as a method specification and phases with checked values."""
+"""Turn the model of a study into a method specification and phases with checked values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from evogt_study.study.phases import Phase, read_pilot, read_precision
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
 MAX_AXES = 30
 Named = Callable[[str, Sequence[str]], UserCode]
-"""Gives the code that a ``file.py:name`` means, for a study that depends on some files."""
+"""Function that returns the code for a reference ``file.py:name`` and the list `depends` of a study."""
 _NEAREST = 1e-12
 """Relative difference of two floats of an axis below which a warning names both."""
 Columns = Mapping[str, Sequence[Value]]
@@ -39,7 +39,7 @@ Columns = Mapping[str, Sequence[Value]]
 
 
 class Reader:
-    """One pass from a model of the right shape to a study whose every value is checked."""
+    """Reader that checks the values of a study model and creates its method and phases."""
 
     def __init__(self, table: StudyModel, file: str, named: Named) -> None:
         self.table, self.file, self.named = table, file, named
@@ -69,7 +69,7 @@ class Reader:
 
     @cached_property
     def _given(self) -> dict[str, list[Any]]:
-        """What the sections of the study give to each parameter."""
+        """Raw values of each parameter in all sections of the study."""
         table, pilot = self.table, self.table.pilot
         parts: list[Mapping[str, Any]] = [table.axes, table.constants, *(rule.set for rule in table.when)]
         parts += [each.parameters for each in (*table.zip, *table.sample)]
@@ -101,7 +101,7 @@ class Reader:
         return MethodSpec(method, problem, outputs)
 
     def _read_common(self) -> Common:
-        """Return the parameters along which seeds are common.  Raises StudyError."""
+        """Return the parameters whose values share random streams.  Raises StudyError."""
         place = self._place("random.common")
         if self.table.random is None:
             return ALL
@@ -116,7 +116,7 @@ class Reader:
         return (tuple(sorted(set(raw))) or NONE) if isinstance(raw, list) else raw
 
     def _read_problem(self, raw: str | dict[str, Any], where: str) -> object:
-        """Return the problem, or the user's code that makes it.  Raises StudyError."""
+        """Return the problem, or the user function that returns the problem.  Raises StudyError."""
         if isinstance(raw, str) and ":" in raw:
             return self.named(raw, self.table.depends)
         place = self._place(where)
@@ -128,7 +128,7 @@ class Reader:
             raise place.error(str(error)) from None
 
     def _find_code(self) -> tuple[tuple[UserCode, ...], tuple[tuple[str, str, int], ...]]:
-        """Return the functions and the classes that parameters name, wherever these get a value."""
+        """Return the functions and the classes that values of parameters name."""
         references, kinds = dict[str, UserCode](), list[tuple[str, str, int]]()
         for name, parameter in self.method.parameters.items():
             for text in dict.fromkeys(_iterate_strings(self._given.get(name))):
@@ -143,7 +143,7 @@ class Reader:
         return tuple(references.values()), tuple(kinds)
 
     def _read_choices(self) -> dict[str, dict[str, Any]]:
-        """Return the methods and problems that axes of these names choose, if the study states none for all cases."""
+        """Return the entries of the axes `method` and `problem` if these axes vary the method or the problem."""
         found: dict[str, dict[str, Any]] = {}
         folder = Path(self.file).parent
         for name in ("method", "problem"):
@@ -167,7 +167,7 @@ class Reader:
         return found
 
     def read_phases(self, warn: bool) -> tuple[Phase, ...]:
-        """Return the phases of the study.  warn: give an `AccuracyWarning` for designs that are not balanced."""
+        """Return the phases of the study.  With `warn`, give an `AccuracyWarning` for unbalanced designs."""
         table, space, precision = self.table, self._read_space(warn), None
         if table.precision is not None:
             precision, space = read_precision(table.precision, space, self.declared)
@@ -210,7 +210,7 @@ class Reader:
         return space
 
     def _read_constants(self, varying: Columns) -> dict[str, Value]:
-        """Return values that are the same in all cases.  Those computed by a formula are left out."""
+        """Return the constants that no formula computes."""
         stated = self.table.constants
         constants = {
             name: default
@@ -228,7 +228,7 @@ class Reader:
         return constants
 
     def _read_rules(self, axes: Sequence[Axis], varying: Columns) -> Iterator[When]:
-        """Yield first the rules that exclude points, then those that set parameters."""
+        """Yield the rules that exclude points, then the rules that set parameters."""
         rules: list[tuple[str, ExcludeTable | WhenTable]]
         rules = [(f"exclude[{i}]", rule) for i, rule in enumerate(self.table.exclude)]
         rules += [(f"when[{i}]", rule) for i, rule in enumerate(self.table.when)]
@@ -252,7 +252,7 @@ class Reader:
             yield When(match, values if isinstance(rule, WhenTable) else None)
 
     def _read_match(self, varying: Columns, name: str, raw: Any, place: SourceLocation) -> frozenset[str]:
-        """Return labels of the value that a rule matches, or of each value that it lists."""
+        """Return the values of a parameter that a rule matches, as strings."""
         if name not in varying:
             raise place.error(f"`match` must name axes ({', '.join(varying)}), got {shorten(name)}")
         present, labels = {text_label(value) for value in varying[name]}, [""]
@@ -277,7 +277,7 @@ def _iterate_strings(raw: Any) -> Iterator[str]:
 
 
 def _warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
-    """Give a `AccuracyWarning` for two floats of an axis that differ by rounding only."""
+    """Give an `AccuracyWarning` for two floats of an axis that differ only by rounding."""
     has_floats = any(issubclass(kind, (float, np.floating)) for kind in set(map(type, axis.values)))
     if not has_floats or not all(map(is_number, axis.values)):
         return
@@ -286,6 +286,6 @@ def _warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
         if other - one < _NEAREST * max(abs(one), abs(other)):
             warn(
                 f"`{axis.name}` has two values that differ by less than {_NEAREST:g} of their size, {one!r} and "
-                f"{other!r} ({place}); if they are one value, give it once",
+                f"{other!r} ({place}). If both are the same value, give it once",
                 AccuracyWarning,
             )

@@ -1,4 +1,4 @@
-"""Define a study in Python or read it from a file, display it and compare two states of it."""
+"""Define a study in Python or read it from a file, display it and describe its changes."""
 
 from __future__ import annotations
 
@@ -31,46 +31,46 @@ from evogt_study.study.phases import SEED, Phase, Pilot
 from evogt_study.study.reading import Named, Reader
 
 MAX_CHECKED = 5_000
-"""Largest number of cases whose parameters are checked before anything runs, in 0.4 s for one problem."""
+"""Largest number of cases whose parameters the package checks before the first run, in 0.4 s for one problem."""
 MAX_CHANGES = 4
-"""Largest number of changes that a message names.  More do not fit on a line of a terminal."""
+"""Largest number of changes that a message names, so that it fits on a line of a terminal."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Study:
-    """Checked study, given here or read from a file by `from_file`.
+    """Study with checked values, from arguments or from a file (`from_file`).
 
     Parameters
     ----------
     method : callable or str, optional
-        Function of named parameters, or the name of a method as in a study file.  A mapping of labels to methods or
-        problems can be an axis.
+        Function with named parameters, or the name of a method as in a study file.  To vary the method or the problem,
+        give `axes` a mapping of names to methods or problems.
     axes : mapping, optional
         Values of each parameter that varies: a list, an array, or a mapping of names to any objects.
     designs : design or iterable of designs, optional
-        Dimensions along which several parameters change: `evs.zip_axes`, `evs.sample` and `evs.table` give them.
+        Dimensions along which several parameters change, from `evs.zip_axes`, `evs.sample` or `evs.table`.
     exclude : iterable of mappings, optional
-        Points that are not planned: mappings with the key `match`.
+        Rules for points without a case: mappings with the key `match`.
     constants : mapping, optional
         Values of the parameters that do not vary.
     when : iterable of mappings, optional
         Rules for dependent parameters: mappings with the keys `match` and `set`.
     problem : optional
-        Problem in formulas, the name of a problem, or a function that makes one.
+        Problem in formulas, the name of a problem, or a function that returns a problem.
     name : str, optional
         Name of the study and of its result file.  The default is the name of the method.
     title, source : str, optional
-        Texts that are copied to the result.
+        Title and origin of the study.  The result file contains both texts.
     depends : iterable of str, optional
-        Files that belong to the fingerprint of the function.
+        Files whose content is part of the fingerprint of the function.
     common : str or sequence of str, optional
-        Parameters along which a seed is one stream of the argument `rng`: "all", "none" or a list of names.
+        Parameters whose values share the random stream of a seed (argument `rng`): "all", "none" or a list of names.
     command : str, optional
-        Program in place of `method`, with parameters in braces.
+        Program and arguments in place of `method`, with parameters in braces.
     template, read, shell, container, keep : optional
-        Keys of a study file that belong to a command.
+        Keys of a study file for a command.
     pilot, output, precision, publication, resources : mapping, optional
-        The sections of a study file.
+        Sections of a study file with these names.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Study:
     Raises
     ------
     StudyError
-        For every mistake, in one line.
+        If an argument is wrong.  The message is one line.
 
     Examples
     --------
@@ -128,13 +128,13 @@ class Study:
         vars(self).update(vars(_read(*arguments.check(f"study {arguments.table['name']}"))))
 
     def replace(self, **changes: Any) -> Study:
-        """Return the study with other arguments of `Study`.
+        """Return a new study with some arguments changed.
 
         Parameters
         ----------
         **changes
-            Arguments of `Study`.  Entries of `axes` and `constants` that are not named stay.  An axis may become a
-            constant, or the reverse.  None removes an argument or an entry.
+            Arguments of `Study`.  Unnamed entries of `axes` and `constants` do not change.  An axis may become a
+            constant, and a constant may become an axis.  The value None removes an argument or an entry.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class Study:
         Raises
         ------
         StudyError
-            For every mistake, in one line.
+            If an argument is wrong.  The message is one line.
 
         Examples
         --------
@@ -161,12 +161,12 @@ class Study:
         return _read(*arguments.check(self.file))
 
     def to_file(self, path: str | Path) -> Path:
-        """Write the study as a new file, which `evogt run` runs.
+        """Write the study to a new study file for `evogt run`.
 
         Parameters
         ----------
         path : str or Path
-            The new file.  A file with this study stays as it is.
+            Study file.  If the file already contains this study, it does not change.
 
         Returns
         -------
@@ -176,7 +176,7 @@ class Study:
         Raises
         ------
         StudyError
-            If no file can name the function of the study, or if `path` has another text.
+            If a study file cannot name the function of the study, or if `path` contains another text.
 
         Examples
         --------
@@ -197,11 +197,11 @@ class Study:
 
     @cached_property
     def text(self) -> str:
-        """The text of a study file: as it was read, or written by the package."""
+        """The TOML text of the study, from its file or made from its arguments."""
         return write_toml(self.model.given)
 
     def with_codes(self, change: Callable[[UserCode], UserCode]) -> Study:
-        """Return the study with each part of its code changed."""
+        """Return a copy of the study in which `change` replaces each `UserCode`."""
         study = copy(self)
         vars(study)["spec"] = self.spec.with_codes(change)
         return study
@@ -229,9 +229,9 @@ class Study:
         Parameters
         ----------
         path : str or Path
-            The study file.  A study without `name` has the name of its file.
+            Study file.  Without the key `name`, the study has the name of the file.
         named : callable, optional
-            Returns the code of a reference such as ``file.py:name``.  The default reads the file.
+            Function that returns the code for a reference such as ``file.py:name``.  The default reads the file.
 
         Returns
         -------
@@ -241,7 +241,7 @@ class Study:
         Raises
         ------
         StudyError
-            For every mistake in the file, in one line.
+            If the file has a mistake.  The message is one line.
 
         Examples
         --------
@@ -259,9 +259,10 @@ class Study:
 
     @staticmethod
     def from_text(text: str, file: str = "study", *, named: Named | None = None, recorded: bool = False) -> Study:
-        """Check a study given as TOML text; `file` names it in messages, and its folder is where other files are.
+        """Return the checked study of a TOML text.
 
-        recorded: the text comes from a result, so its tables have content, and its warnings are known.
+        Messages name `file`, and relative paths start in its folder.  If the text comes from a result (`recorded`),
+        read no files of tables and give no warnings.
         """
         raw, text = parse_study(text, file)
         model, folder = validate_table(StudyModel, raw, file), Path(file).parent
@@ -277,7 +278,7 @@ class Study:
 
     @property
     def space(self) -> CaseSpace:
-        """The cases of the last phase, without the parameters that earlier phases choose."""
+        """The cases of the main phase, without the parameters that the pilot chooses."""
         return self.phases[-1].space
 
     @property
@@ -289,7 +290,7 @@ class Study:
 
     @cached_property
     def resources(self) -> Resources | None:
-        """What its runs need, if the study says so."""
+        """Memory, cores and minutes of each run, or None if the study does not state them."""
         table = self.model.resources
         return None if table is None else Resources.of(table, Declared(self.method, self.file))
 
@@ -304,7 +305,7 @@ class Study:
         return load_method(self.spec)
 
     def iterate_provisional_spaces(self) -> Iterator[CaseSpace]:
-        """Yield the cases of each phase before any has run, with the first candidate as the choice of a pilot."""
+        """Yield the cases of each phase before the first run, with the first candidates as the pilot's choice."""
         chosen: tuple[ParameterTable, ...] = ()
         for phase in self.phases:
             yield phase.space.with_chosen(*chosen)
@@ -319,7 +320,7 @@ def check_study(given: object) -> None:
 
 
 def _read(model: StudyModel, file: str, named: Named, *, warn: bool = True) -> Study:
-    """Return the study of a model, with checked values.  Raises StudyError."""
+    """Return the study that a model describes, with checked values.  Raises StudyError."""
     reader, study = Reader(model, file, named), object.__new__(Study)  # without __init__, which takes arguments
     vars(study).update(model=model, file=file, spec=reader.spec, phases=reader.read_phases(warn=warn))
     _check_cases(study)
@@ -327,7 +328,7 @@ def _read(model: StudyModel, file: str, named: Named, *, warn: bool = True) -> S
 
 
 def _check_cases(study: Study) -> None:
-    """Raise StudyError if a case lacks a parameter that it needs, or if its parameters do not fit together."""
+    """Raise StudyError if a case lacks a parameter that it needs, or if its parameters are inconsistent."""
     method, few = study.method, {SEED} & {*study.method.key_only_parameters}  # few seeds stand for all
     for space in reversed([*study.iterate_provisional_spaces()]):
         for at in space.representatives(method.setup_parameters):
@@ -357,7 +358,7 @@ def _check_cases(study: Study) -> None:
 
 
 def _find_section(study: Study, name: str, values: Values) -> str:
-    """Return the key that gives a parameter its value in a case."""
+    """Return the key of the study file that sets a parameter in a case."""
     space, pilot = study.space, study.pilot
     # a rule may replace a constant in some cases: the value shows which of the two holds here
     is_constant = name in space.constants and values.get(name) == space.constants[name]
@@ -368,9 +369,10 @@ def _find_section(study: Study, name: str, values: Values) -> str:
 
 
 def describe_changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return what differs, on one line: "constants.gamma: 2 -> 3"; else, the pilot has made another choice.
+    """Return the changes of a study on one line: "constants.gamma: 2 -> 3".
 
-    before, after: texts by "study", "code" (its declaration) and "version" (of the package).
+    `before` and `after` hold the texts "study", "code" (the declaration) and "version" (of the package).
+    If these texts are equal, return "choice of the pilot".
     """
     found = []
     try:
@@ -381,7 +383,7 @@ def describe_changes(before: Mapping[str, str], after: Mapping[str, str]) -> str
                 found.append(f"{name} = {one or other} {'added' if other else 'removed'}")
             elif old[name] != new[name]:
                 found.append(f"{name}: {one} -> {other}")
-    except (ValueError, RecursionError):  # of a result that another program has changed
+    except (ValueError, RecursionError):  # another program has changed the result
         found += ["the study's text"] if before["study"] != after["study"] else []
     if before.get("code") != after.get("code"):
         found.append("code of the method")
@@ -393,7 +395,7 @@ def describe_changes(before: Mapping[str, str], after: Mapping[str, str]) -> str
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each value with its dotted name.  Tables of a list are numbered from 1."""
+    """Yield each value with its dotted name.  Numbers from 1 name the tables of a list."""
     for name, value in table.items():
         if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
             value = {str(number): each for number, each in enumerate(value, 1)}

@@ -75,7 +75,9 @@ def test_parquet_keeps_types_and_values(data, tmp_path):
 
 def test_mistakes_are_reported(data, tmp_path, monkeypatch):
     monkeypatch.setattr(export, "find_spec", lambda name: None if name == "pyarrow" else object())
-    with pytest.raises(InputError, match=r"^a Parquet file needs pyarrow: pip install pyarrow; or write CSV$"):
+    with pytest.raises(
+        InputError, match=r"^a Parquet file needs pyarrow\. Install it with `pip install pyarrow`, or write CSV$"
+    ):
         write_table(data, tmp_path / "own.parquet")
     assert not (tmp_path / "own.parquet").exists()
 
