@@ -1,7 +1,8 @@
-"""Code that a study names: ``file.py:attribute``, ``package.module:attribute``, an entry point, or a Python function.
+"""User code that a study names.
 
-No other code is imported because a file names it.  The declaration of the code (name, identity, parameters) is written
-into results, so that they are read, merged and checked without running it.
+A study names code as ``file.py:attribute``, ``package.module:attribute``, an entry point or a Python function.  A study
+file cannot make the package import any other code.  A result stores the name, the fingerprint and the parameters of the
+code.  Commands can therefore read, merge and check a result without running the code.
 """
 
 from __future__ import annotations
@@ -46,21 +47,24 @@ from evogt_study.schema.values import WANTED, from_json, is_composite, json_text
 from evogt_study.storage.untrusted import hash_file, read_bytes
 
 GROUP = "evogt_study.methods"
-"""Group of entry points by which a package registers methods: functions, or subclasses of `Method`."""
+"""Group of entry points with which a package registers methods.  A method is a function or a subclass of `Method`."""
 INSTALLED = ("site-packages", "dist-packages")
-"""Names of folders of installed packages, which may be in the folder of the standard library."""
+"""Names of folders that hold installed packages.  Such a folder may be inside the folder of the standard library."""
 SOURCE_LIMIT = 20_000
-"""Characters of the source of a function that a result stores for its readers."""
+"""Maximum number of characters of a function's source that a result stores."""
 _imported_as: dict[str, object] = {}
-"""Content of the modules that were imported for a study."""
+"""Fingerprint and file hashes of each module that this process imported for a study."""
 _neighbours = [""]
-"""The folder whose modules were last imported."""
+"""Folder from which user code last imported modules."""
 _imported_file: ContextVar[str] = ContextVar("imported_file", default="")
-"""The file or module that is being imported for a study."""
+"""File or module that this process is importing for a study."""
 
 
 class CodeKind(Enum):
-    """How code reaches a worker: as the text of a file, the name of a module, or pickled.  Declared code does not."""
+    """Form in which a worker receives code: file text, module name, pickled object or command.
+
+    Declared code cannot run.
+    """
 
     FILE = "file"
     MODULE = "module"
@@ -71,18 +75,21 @@ class CodeKind(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class UserCode:
-    """Code of the user.
+    """User code, with all data that a worker needs to load it.
 
-    The fingerprint decides whether finished runs are reused.  The code hash decides whether a command that checks a
-    result executes the code.
+    The fingerprint decides whether a study reuses finished runs.  The code hash decides whether `verify` and `try`
+    execute the code.
 
-    reference: how a study names it.  attribute: its name in its file or module.  module: set if it can be imported here
-    and on the workers.  path: its file.  folder: where the study is, for paths in parameters.  depends: files that
-    count as a whole.  files: code hash, each file that running it imports, as a whole.  content: hash of the source
-    that it uses.  used: the other files with this source.  recorded: fingerprint of older code, whose runs are reused.
-    is_checked: its code hash is the recorded one, and it may import no other files of its folder.  objects: pickled
-    values of its parameters, by their fingerprints.  text: its source, if known.  payload: the pickled function.
-    declaration: JSON text of what a result declares of it.
+    `reference` is the name of the code in the study, and `attribute` is its name in the file or module.  `module` is
+    set if this process and the workers can import the code.  `path` is the file of the code.  `folder` is the folder of
+    the study, to which paths in parameters are relative.  `depends` lists files that count as a whole.
+
+    `files` is the code hash: the hash of each file that the code imports.  `content` is the hash of the source that the
+    code uses, and `used` lists the other files with this source.  `recorded` is a fingerprint from a result.  It
+    replaces the computed fingerprint.  If `is_checked` is true, the code can import only files with a recorded hash.
+
+    `objects` holds pickled parameter values by fingerprint.  `text` is the source if it is known.  `payload` is the
+    pickled function.  `declaration` is the JSON text that a result stores about the code.
     """
 
     kind: CodeKind
@@ -103,7 +110,7 @@ class UserCode:
     declaration: str = ""
 
     def load(self) -> Any:
-        """Return the function, class or problem.  Raises StudyError if there is none."""
+        """Return the function, class or problem.  Raises StudyError if the code cannot be loaded."""
         if self.kind is CodeKind.DECLARED:
             return _make_declared(self.reference, self.declared)
         if self.kind is CodeKind.OBJECT:
@@ -132,7 +139,7 @@ class UserCode:
             return _check_code(found, self.reference)
 
     def enable_imports(self) -> AbstractContextManager[None]:
-        """Let code of a file import its neighbours, while it is loaded and while it runs."""
+        """Return a context in which the code can import other modules of its folder."""
         if self.kind is not CodeKind.FILE:
             return nullcontext()
         is_open = _neighbours[0] == sys.path[0] == self.folder_of_file and sys.dont_write_bytecode
@@ -160,33 +167,33 @@ class UserCode:
 
     @cached_property
     def folder_of_file(self) -> str:
-        """The folder of its file.  Computing it takes as long as a trivial run."""
+        """Folder of the code file.  The value is cached because computing it takes as long as a trivial run."""
         return str(Path(self.path).parent)
 
     @cached_property
     def neighbours(self) -> Contents:
-        """Paths of the files below its folder that it imports, each with a hash."""
+        """Path and hash of each imported file below the folder of the code file."""
         folder = Path(self.path).parent
         return tuple((normpath(folder / name), content) for name, content in self.files if name)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of everything that it depends on; equal however a study names it."""
+        """Hash of everything that the code depends on, except its name in the study."""
         return self.recorded or local_files.add_depends(self.content, self.depends, Path(self.folder))
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """Part of a run key that identifies it."""
+        """Part of a run key that identifies the code."""
         return {"code": self.fingerprint}
 
     @property
     def is_pickled(self) -> bool:
-        """True for a function of a script or a notebook, also if only its declaration is known."""
+        """True for a function from a script or a notebook, even if only its declaration is known."""
         return self.kind is CodeKind.OBJECT or (self.kind is CodeKind.DECLARED and "source" in self.declared)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """All text that its results follow from, for a digest of the plan."""
+        """All text that determines the results of the code, for the hash of the plan."""
         if self.kind is CodeKind.DECLARED:
             return (self.fingerprint,)
         recorded = (self.recorded,) if self.recorded else ()
@@ -194,7 +201,7 @@ class UserCode:
 
     @cached_property
     def declared(self) -> dict[str, Any]:
-        """What a result declares of it: name, identity, and parameters or formulas."""
+        """Declaration of the code in a result: name, fingerprint, file hashes, and parameters or a problem."""
         if self.kind is CodeKind.DECLARED:
             return dict(json.loads(self.declaration))
         known: dict[str, Any] = {"name": self.attribute, "fingerprint": self.fingerprint, "files": dict(self.files)}
@@ -209,7 +216,7 @@ class UserCode:
 
 
 def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
-    """Find ``file.py:attribute``, ``package.module:attribute``, an entry point or a command.  Raises StudyError."""
+    """Return the code that `reference` names: a file, a module, an entry point or a command.  Raises StudyError."""
     if is_command(reference):
         program = Program(**json.loads(reference), folder=folder.resolve(), depends=depends)
         program.check()
@@ -244,7 +251,7 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
 
 
 def make_code(function: Any, folder: Path) -> UserCode:
-    """Return the code of a callable.  Raises StudyError if it cannot be sent to workers."""
+    """Return the code of a callable.  Raises StudyError if workers cannot receive the callable."""
     (name, text), module = _describe(function), getattr(function, "__module__", None) or "__main__"
     # a function inside of another cannot be looked up in its module
     is_installed = inspect.isfunction(function) and not is_local(sys.modules.get(module))
@@ -262,9 +269,9 @@ def make_code(function: Any, folder: Path) -> UserCode:
 
 
 def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
-    """Return the code that a result declares under the name `reference`.  It cannot be run.
+    """Return the code that a result declares under the name `reference`.  This code cannot run.
 
-    Raises StudyError for a text that declares nothing of this name.
+    Raises StudyError if `text` has no valid declaration of this name.
     """
     attribute = reference.rpartition(":")[2]
     try:
@@ -284,7 +291,7 @@ def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
 
 
 def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
-    """Return a problem, or a function that has the declared parameters and refuses to be called."""
+    """Return the declared problem, or a function with the declared parameters that raises StudyError when called."""
     if "problem" in content:
         return find_problem_kind({"kind": content["kind"]}).make(content["problem"])
 
@@ -300,9 +307,9 @@ def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
 
 
 def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
-    """Return a parameter for each argument of a user's function, with its default.
+    """Return a parameter with its default for each argument of a user function.
 
-    Raises StudyError for anything except a function of named arguments.
+    Raises StudyError if the object is not a function with only named arguments.
     """
     if not callable(function):
         raise StudyError(f"`{reference}` must be a function, got {type(function).__name__}")
@@ -324,7 +331,7 @@ def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
 
 @lru_cache(maxsize=32)
 def _run_file(path: str, source: str, beside: Contents) -> dict[str, Any]:
-    """Return the names of the file run as a module, also if a file that it imports has changed."""
+    """Execute a file as a module and return its global names.  A changed import leads to a new execution."""
     name = f"_evogt_user_{hashlib.sha256(repr((path, source, *beside)).encode()).hexdigest()[:16]}"
     module = ModuleType(name)
     module.__file__ = path
@@ -340,13 +347,13 @@ def _run_file(path: str, source: str, beside: Contents) -> dict[str, Any]:
 
 @dataclass
 class _CheckedFiles(MetaPathFinder):
-    """Imports from a folder: only Python files with a recorded hash, and their text, not compiled files."""
+    """Import finder that admits only Python files of a folder with a recorded hash.  It ignores compiled files."""
 
     folder: str
     hashes: Mapping[str, str]
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Raises ImportError for any other file of the folder."""
+        """Return the spec of a recorded file.  Raises ImportError for any other file of the folder."""
         spec = PathFinder.find_spec(name, [self.folder] if path is None else path)
         if spec is None or spec.origin is None or not Path(spec.origin).is_relative_to(self.folder):
             return None
@@ -368,9 +375,9 @@ class _CheckedFile(SourceFileLoader):
 
 
 def _check_code(found: Any, reference: str) -> Any:
-    """Return the loaded code of a study.  Raises StudyError for code of Python's standard library, or a generator.
+    """Return the loaded code of a study.  Raises StudyError for code of the standard library, or a captured generator.
 
-    Otherwise ``method = "subprocess:getoutput"`` would be a shell command.
+    Without this check, ``method = "subprocess:getoutput"`` would execute shell commands.
     """
     thing = find_function(found)
     if isinstance(thing, FunctionType):
@@ -382,7 +389,7 @@ def _check_code(found: Any, reference: str) -> Any:
 
 
 def _check_not_standard(module: str, reference: str, path: Path = Path()) -> None:
-    """Raise StudyError for a module of Python's standard library, by its name or the path of its file."""
+    """Raise StudyError if the name or the path of a module belongs to Python's standard library."""
     is_beside = path.is_relative_to(sysconfig.get_path("stdlib")) and not {*path.parts} & {*INSTALLED}
     if is_beside or module.partition(".")[0] in {*sys.stdlib_module_names, *sys.builtin_module_names} - {"__main__"}:
         raise StudyError(
@@ -392,9 +399,9 @@ def _check_not_standard(module: str, reference: str, path: Path = Path()) -> Non
 
 
 def _forget_modules(folder: Path, paths: set[str]) -> None:
-    """Make Python import these files again: this process may have imported them when they were others.
+    """Make Python import these files again.
 
-    So it may have files of another folder that have the same names.
+    This process may have imported older versions of the files, or files with equal names from another folder.
     """
     names = {
         ".".join(Path(path).relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
@@ -409,7 +416,7 @@ def _forget_modules(folder: Path, paths: set[str]) -> None:
 
 
 def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, str, Path, str, str]:
-    """Return a module's file and text, the folder of its imports, its package, and the hash of the attribute."""
+    """Return file, text, import folder and package of a module, and the fingerprint of its attribute."""
     _check_not_standard(module, reference)
     try:
         if not all(part.isidentifier() for part in module.split(".")):
@@ -436,7 +443,7 @@ def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, 
 
 
 def _hash_source(source: str, attribute: str, path: Path, root: Path, package: str) -> tuple[str, Contents]:
-    """Return the hash of the source that a thing uses, and its other files.  Raises StudyError for no Python."""
+    """Return the fingerprint of `attribute` and the other files that it uses.  Raises StudyError for invalid Python."""
     try:
         return fingerprint_file(source, attribute, path, root, package)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -444,7 +451,7 @@ def _hash_source(source: str, attribute: str, path: Path, root: Path, package: s
 
 
 def check_no_import(name: str) -> None:
-    """Raise StudyError if a file that is being imported for a study calls the function `name`."""
+    """Raise StudyError if the function `name` is called while a study imports a file."""
     if file := _imported_file.get():
         raise StudyError(
             f"`{name}` must not be called when a study imports {file}. Put the call below `if __name__ == '__main__':`"
@@ -452,7 +459,7 @@ def check_no_import(name: str) -> None:
 
 
 def _import(module: str, content: object) -> ModuleType:
-    """Import a module, again if it is under development and has changed."""
+    """Import a module, and import it again if the user has changed it."""
     top = module.partition(".")[0]
     if _imported_as.setdefault(module, content) != content and is_local(sys.modules.get(top)):
         for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
@@ -468,7 +475,10 @@ def _unpickle(payload: bytes, files: Contents) -> Any:
 
 
 def pickle_object(value: Any, name: str, kind: str = "an object") -> tuple[str, bytes, UsedCode]:
-    """Return the fingerprint of an object, its bytes and what it uses.  Raises StudyError if workers cannot have it."""
+    """Return fingerprint, pickled bytes and used code of an object.
+
+    Raises StudyError if workers cannot receive the object.
+    """
     check_generators(value, name)
     with ExitStack() as stack, io.BytesIO() as file:
         try:
@@ -489,7 +499,7 @@ def pickle_object(value: Any, name: str, kind: str = "an object") -> tuple[str, 
 
 
 def _describe(function: Any) -> tuple[str, str]:
-    """Return the name of a function, for messages and the study's text, and its source as far as Python knows it."""
+    """Return the name and the source of a function.  The source is "" if Python does not know it."""
     while isinstance(function, functools.partial):
         function = function.func
     kind = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
@@ -500,7 +510,7 @@ def _describe(function: Any) -> tuple[str, str]:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """As cloudpickle, except for cached user functions: Python pickles them by a name that workers lack."""
+    """Pickler that sends cached user functions with their code, because workers cannot import them by name."""
 
     def reducer_override(self, value: Any) -> Any:
         """Reduce a cached function or property to the function behind the cache."""

@@ -1,7 +1,7 @@
 """Run a program as a method: fill in its command and its templates, and read the values that it writes.
 
-A study with `command` has the method whose reference is the JSON text of the first fields of `Program`.  Its parameters
-are the names in braces, ``{beta}`` or ``{beta:.3g}``, in the command, the templates and the names of files that are
+The reference of such a method is the JSON text of the first fields of `Program`.  The parameters are the names in
+braces, ``{beta}`` or ``{beta:.3g}``.  They occur in the command, in the templates and in the names of the files to
 read.
 """
 
@@ -35,28 +35,28 @@ from evogt_study.storage.atomic import identity
 from evogt_study.storage.untrusted import hash_file, read_text
 
 STDOUT = "stdout"
-"""The standard output of a program, as a file that `read` names, and its name in the folder of a run."""
+"""Name of the standard output of a program in `read`, and of its file in the folder of the run."""
 _MAX_OUTPUT = 16 * 2**10
-"""Bytes of the standard output that enter the output of a run, if `read` does not name it."""
+"""Maximum number of bytes of standard output that a run records if `read` does not use the standard output."""
 _FIELD = re.compile(r"\{(\{[^{}]*\})\}|\{([^\W\d]\w*)(?::([^{}]*))?\}")
-"""A parameter with its format, or text in double braces, which means the same text in single braces."""
+"""Pattern of a parameter with its format, or of text in double braces.  Double braces become single braces."""
 _FORMAT = re.compile(r"(.?[<>=^])?[-+ ]?z?#?0?\d*[,_]?(\.\d+)?[bcdeEfFgGnosxX%]?|.*%.*")
-"""The format of a number or string, or of a date, which has "%"."""
+"""Pattern of the format of a number or string, or of a date format, which contains "%"."""
 _SHELL = re.compile(rf"""\\.|\$\{{|<<|'[^']*'|"(?:\\.|\$\([^()]*\)|`[^`]*`|[^"\\])*+"|{_FIELD.pattern}""", re.DOTALL)
-"""Parts of the text for a shell: an escape, the begin of a variable, a quoted string, or a parameter."""
+"""Pattern of the parts of shell text: an escape, the start of a variable, `<<`, a quoted string or a parameter."""
 _IN_QUOTES = re.compile(rf"\\.|\$\{{|\$\([^()]*\)|`[^`]*`|{_FIELD.pattern}", re.DOTALL)
-"""Parts of a string in double quotes: an escape, the begin of a variable, a command, or a parameter."""
+"""Pattern of the parts of a string in double quotes: an escape, the start of a variable, a command or a parameter."""
 _SOURCE = re.compile(r"(?P<file>stdout|.+?\.(?P<kind>csv|json|npy|nc))(?::(?P<key>[^\[\]]+))?(?:\[(?P<index>-?\d+)\])?")
 _CONTAINERS = ("apptainer", "singularity")
 
 
 def is_command(reference: str) -> bool:
-    """Return True for the reference of a command."""
+    """Return True if `reference` is the JSON text of a command."""
     return reference.startswith("{")
 
 
 class ReadSource(NamedTuple):
-    """A place in `read`: a file, its kind, a column of csv, keys of json or a variable of nc, and an entry."""
+    """Source of one value in `read`: a file, its type, a column, JSON keys or a NetCDF variable, and an index."""
 
     name: str
     file: str
@@ -67,9 +67,10 @@ class ReadSource(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A command of the study in `folder`: called with parameters by name, it returns the values that it reads.
+    """Program of a study in `folder`.  A call with parameter values runs it and returns the values that it writes.
 
-    The first fields are keys of the study; see `StudyModel`.  expected: hashes of its files when the study was read.
+    The fields from `command` to `container` are keys of a study (see `StudyModel`).  `expected` holds the hashes of the
+    files at the time when the study was read.
     """
 
     command: str
@@ -83,7 +84,10 @@ class Program:
 
     @cached_property
     def words(self) -> Sequence[str]:
-        """The program and its arguments, with parameters in braces.  Raises StudyError."""
+        """Program and arguments of the command, with parameters in braces.
+
+        Raises StudyError if the command is not valid.
+        """
         try:
             words = shlex.split(self.command)
         except ValueError as error:
@@ -94,12 +98,15 @@ class Program:
 
     @cached_property
     def sources(self) -> Sequence[ReadSource]:
-        """Where the values are that it reads; without [read], the whole output.  Raises StudyError."""
+        """Sources of the values in [read], or the standard output without [read].
+
+        Raises StudyError if one is not valid.
+        """
         return [_parse_source(name, text) for name, text in (self.read or {"": STDOUT}).items()]
 
     @cached_property
     def templates(self) -> Mapping[str, tuple[str, str]]:
-        """The text of each template, and the name of the file that it becomes.  Raises StudyError."""
+        """Text of each template and name of the file made from it.  Raises StudyError if a template is not readable."""
         paths = {name: self._find(name) for name in self.template}
         texts = {name: read_text(path, "the template", StudyError) for name, path in paths.items()}
         return {name: (texts[name], path.name.removesuffix(".tmpl")) for name, path in paths.items()}
@@ -109,7 +116,7 @@ class Program:
 
     @cached_property
     def files(self) -> Mapping[str, Path]:
-        """Files of the study that the command names, with the program and the image.  Raises StudyError."""
+        """Paths of the files that the command names, such as the program and the container image.  Raises StudyError."""
         found = {}
         for number, word in enumerate(self.words):
             with suppress(OSError, ValueError):  # of a word that is too long for a name
@@ -130,7 +137,7 @@ class Program:
         return {word: path for word, path in found.items() if word not in self.templates}
 
     def hash_files(self) -> dict[str, str]:
-        """Return the hash of each file that the command names, of its templates and of `depends`."""
+        """Return the hash of each file in the command, in the templates and in `depends`."""
         paths = {**self.files, **{name: self._find(name) for name in (*self.templates, *self.depends)}}
         try:
             return {name: _hash_unchanged(path, identity(path)) for name, path in paths.items()}
@@ -139,7 +146,7 @@ class Program:
 
     @property
     def content(self) -> str:
-        """Hash of everything that decides what it computes: paths count by the content of the files."""
+        """Fingerprint of the program.  It contains the content of files instead of their paths."""
         hashes = self.hash_files()
         parts: dict[str, Any] = {
             "command": [hashes.get(word, [word]) for word in self.words],
@@ -154,7 +161,7 @@ class Program:
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of its parameters, in the order in which they occur.  Raises StudyError for a wrong format."""
+        """Names of the parameters in order of appearance.  Raises StudyError if a format is not valid."""
         texts = [self.command.replace("${", "") if self.shell else self.command]
         texts += [text for text, _ in self.templates.values()] + [source.file for source in self.sources]
         found = [match for text in texts for match in _FIELD.finditer(text) if match[2]]
@@ -164,7 +171,7 @@ class Program:
         return list(dict.fromkeys(match[2] for match in found))
 
     def check(self) -> None:
-        """Raise StudyError for a mistake that no value of a parameter can mend."""
+        """Raise StudyError if the command is not valid for any parameter values."""
         if "rng" in self.names:
             raise StudyError("`command` must have {seed} in place of {rng}, which is an object of Python")
         parse_shell(self.command if self.shell else "")
@@ -209,7 +216,7 @@ class Program:
         return found if self.read else found[""]
 
     def _make_arguments(self, values: Mapping[str, Any]) -> list[str]:
-        """Return the program and its arguments for these values."""
+        """Return the program and its arguments with parameter values filled in."""
         prefix = []
         if self.container:
             runtime = next(filter(shutil.which, _CONTAINERS), _CONTAINERS[0])
@@ -226,7 +233,7 @@ _hash_unchanged = lru_cache(maxsize=256)(lambda path, identity: hash_file(path))
 
 
 def format_value(name: str, value: Any, text: str = "") -> str:
-    """Return a value as a program receives it: floats exactly, booleans and lists as in JSON.  Raises RunError."""
+    """Return a parameter value as text for a program: exact floats, and booleans and lists in JSON.  Raises RunError."""
     value = value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
     try:
         if text:
@@ -241,15 +248,16 @@ def format_value(name: str, value: Any, text: str = "") -> str:
 
 
 def _fill(text: str, values: Mapping[str, Any]) -> str:
-    """Return the text with values in place of the parameters in braces."""
+    """Return `text` with each parameter in braces replaced by its value."""
     return _FIELD.sub(lambda match: match[1] or format_value(match[2], values[match[2]], match[3] or ""), text)
 
 
 @lru_cache(maxsize=64)
 def parse_shell(command: str) -> tuple[str, Sequence[str]]:
-    """Return the text for a shell, with `"${1}"` in place of the first parameter, and the parameters in braces.
+    """Return shell text with `"${1}"` in place of the first parameter, and the list of parameters.
 
-    So the shell reads no value as its own text.  Raises StudyError for a parameter that would be no argument.
+    The shell therefore never executes a value as a command.  Raises StudyError if a parameter cannot become an
+    argument.
     """
     fields = list[str]()
 
@@ -287,7 +295,7 @@ def _parse_source(name: str, text: str) -> ReadSource:
 
 
 def _read_value(source: ReadSource, path: Path, files: dict[Path, Any]) -> Any:
-    """Return the value at a place.  files: content of files that were read.  Raises ReturnError."""
+    """Return the value of a source.  `files` caches the content of files.  Raises ReturnError if the value is missing."""
     where = f" (read.{source.name})" if source.name else ""
     try:
         if path not in files:
@@ -311,7 +319,7 @@ def _read_value(source: ReadSource, path: Path, files: dict[Path, Any]) -> Any:
 
 
 def _read_text(path: Path) -> Any:
-    """Return the JSON that a program printed, a number, numbers between blanks, or the text itself."""
+    """Return a printed text as JSON, a number or a list of numbers if possible, or else as a string."""
     text = path.read_text(encoding="utf-8-sig", errors="replace").strip()
     if not text:
         raise ValueError("it is empty")
@@ -322,7 +330,7 @@ def _read_text(path: Path) -> Any:
 
 
 def _read_csv(path: Path) -> dict[str, Any]:
-    """Return the columns of a table by their names in its first line."""
+    """Return the columns of a CSV file by the names in its first line."""
     lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
     delimiter = next((letter for letter in ",;\t" if lines and letter in lines[0]), ",")
     rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter) if row]

@@ -1,7 +1,7 @@
-"""The run that this process computes: its own folder, its checkpoint, and the progress that it reports.
+"""Folder, checkpoint and progress of the run that this process computes.
 
-They are in a folder beside the result, under the run key.  So the next attempt of a run finds the checkpoint of the
-last one.
+The folder of a run is next to the result file, and its name is the run key.  The next attempt of the run therefore
+finds the checkpoint.
 """
 
 from __future__ import annotations
@@ -27,14 +27,19 @@ from evogt_study.schema.values import Values, text_label
 from evogt_study.storage.untrusted import read_bytes
 
 STEP = "step"
-"""Dimension of the values that a run reports."""
+"""Dimension of the numbers that a run reports."""
 CHECKPOINT = "checkpoint"
-"""Parameter of a function that receives the folder of its checkpoint."""
+"""Parameter through which a user function receives its checkpoint folder."""
 _OWN_NAMES = CHECKPOINT_NAME, PROGRESS_NAME, LOCK_NAME = ".checkpoint", ".progress", ".lock"
-"""Names in the folder of a run.  Some file servers lock only files, no folders."""
+"""Names of the package's own files in the folder of a run.
+
+The lock is a file because some file servers cannot lock folders.
+"""
 _WAIT_SECONDS = 60.0
-"""Seconds for which a run waits until an earlier attempt leaves its folder.  A worker that lost its connection may
-still compute the run."""
+"""Seconds that a run waits for an earlier attempt to release its folder.
+
+A worker without connection may still compute the run.
+"""
 
 
 @dataclass
@@ -47,7 +52,7 @@ class _Run:
 
     @cached_property
     def folder(self) -> Path:
-        """The folder of the run, which this process holds.  A run without a result has a temporary one."""
+        """Folder of the run, locked by this process.  A run without a result file has a temporary folder."""
         folder = Path(self.parent) / self.key if self.parent else Path(tempfile.mkdtemp(prefix="evogt-run-"))
         folder.mkdir(parents=True, exist_ok=True)
         self.lock, end = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT), time.monotonic() + _WAIT_SECONDS
@@ -71,12 +76,12 @@ _current: list[_Run] = []
 
 
 def begin_run(key: str, values: Values, parent: str) -> None:
-    """Begin a run.  parent: the folder of the runs of its study, or "" for a run without a result."""
+    """Begin a run.  `parent` is the folder of all runs of the study, or "" without a result file."""
     _current.append(_Run(key, values, parent))
 
 
 def end_run() -> None:
-    """End the run.  Its folder stays until its record is on disk."""
+    """End the current run.  Its folder remains until its record is on disk."""
     run = _current.pop()
     if run.lock is not None:
         with suppress(OSError):  # a run may have closed it
@@ -86,7 +91,7 @@ def end_run() -> None:
 
 
 def remove_run_files(parent: Path, is_ok: Mapping[str, bool], *, keeps: bool) -> None:
-    """Remove what no later attempt of these runs and no user needs.  Reports of progress belong to a checkpoint."""
+    """Remove the files of runs that no later attempt needs.  A progress file remains if a checkpoint exists."""
     for key, run_is_ok in is_ok.items():
         folder = parent / key
         if run_is_ok:
@@ -99,7 +104,7 @@ def remove_run_files(parent: Path, is_ok: Mapping[str, bool], *, keeps: bool) ->
 
 
 def make_own_folder() -> Path:
-    """Return the folder of the run, empty: an earlier attempt may have left files."""
+    """Return the folder of the run after removing the files of earlier attempts."""
     folder = _current[-1].folder
     for path in folder.iterdir():
         if path.name not in _OWN_NAMES:
@@ -108,7 +113,7 @@ def make_own_folder() -> Path:
 
 
 def make_checkpoint_folder() -> Path:
-    """Return the folder that survives the attempts of the run until it is ok."""
+    """Return the checkpoint folder, which exists until an attempt of the run is ok."""
     path = _current[-1].folder / CHECKPOINT_NAME
     path.mkdir(exist_ok=True)
     return path
@@ -155,7 +160,7 @@ def report_progress(*, step: float, **values: float) -> None:
 
 
 def add_trajectory(record: Record) -> Record:
-    """Return the record with the numbers that the run reported.  Raises ReturnError if `step` has another meaning."""
+    """Return the record with the numbers that the run reported.  Raises ReturnError if the name `step` is in use."""
     run = _current[-1]
     if run.lock is None or not (run.folder / PROGRESS_NAME).exists():
         return record
@@ -172,7 +177,7 @@ def add_trajectory(record: Record) -> Record:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the parameters of a run, and then its reports, without half a line of a killed process."""
+    """Return the parameters and the reports in a progress file.  Incomplete lines are ignored."""
     found = []
     for line in read_bytes(path).decode(errors="replace").splitlines():
         with suppress(ValueError):
@@ -181,7 +186,7 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def describe_running(parent: Path) -> list[str]:
-    """Describe the runs that are being computed, the latest report first: "x=3, seed=1: step 120, loss 0.25"."""
+    """Return one line for each running run, latest report first, such as "x=3, seed=1: step 120, loss 0.25"."""
     found = []
     for path in parent.glob(f"*/{PROGRESS_NAME}"):
         with suppress(OSError, ValueError, TypeError):  # it has just ended

@@ -1,13 +1,15 @@
-"""Hash the source that a user function depends on, so that a change of other code changes no run key.
+"""Fingerprint of the source that a user function depends on.  A change of other code changes no run key.
 
-The fingerprint is a hash of the definitions that a function uses: in its file, and in the user's own files that it
-imports.  It is the same for a function that is named in a file and for a function that is given as an object.  Reading
-a file executes and imports nothing.  Of an object, the text counts too, as far as the text gives the values that the
-object uses.  Other values count as ``name = literal``.  A value without a literal form counts by its pickled content.
+The fingerprint is a hash of the definitions that a function uses, in its file and in imported user files.  A function
+has the same fingerprint if a study names its file or holds the function as an object.  The package reads a file without
+executing or importing it.
 
-`Scope` is the text of one file.  `UsedCode` follows names within a file, into the user's own files that the file
-imports, and, for an object, through the values that it captures.  Each value, statement and scope has a form, which is
-a hash of the forms of its parts.
+The fingerprint of an object uses the source text if the text determines the values.  Other values enter the fingerprint
+as ``name = literal``.  A value without a literal form enters with its pickled content.
+
+A `Scope` is the text of one file.  `UsedCode` follows names within a file and into the user files that the file
+imports.  For an object it also follows captured values.  Each value, statement and scope has a form, which is a hash of
+the forms of its parts.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from evogt_study.methods.streams import CACHED, GLOBAL_GENERATORS
 from evogt_study.methods.syntax import DEFINITIONS, IMPORTS, Import, Statement, hash_import, hash_part
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
-"""Names that reach others by text: if a function uses one of these, its whole file counts."""
+"""Names that give access to other names by strings.  If a function uses one of them, its whole file counts."""
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(...))
 # what Python puts into every class, which says nothing of what it computes and differs between versions
 _OWN_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
@@ -57,31 +59,31 @@ _PARTS_OF_DESCRIPTORS: tuple[tuple[type, tuple[str, ...]], ...] = (
     (MethodType, ("__func__", "__self__")),
 )
 _MAX_READINGS = 4
-"""Number of times that an object is read until its pickled content stays the same."""
+"""Maximum number of readings of an object.  Reading ends when the pickled content is stable."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A name of another file, or the file as a module."""
+    """Reference to a name in another file, or to the whole file as a module."""
 
     scope: Scope
     name: str | None
 
     @property
     def form(self) -> str:
-        """Its form: the name of the file does not count."""
+        """Form of the reference, without the name of the file."""
         return hash_part("link", scope=self.scope.number, name=self.name)
 
 
 @dataclass(eq=False)
 class Scope:
-    """The text of one file, or of the cells of a notebook, and the part of it that is used.
+    """Text of one file or of the cells of a notebook, and the parts that a function uses.
 
-    number: its position in the order in which files are found.  folder: where its imports are searched first.
-    package: dotted name of its package.  names: the values of its names, if it was imported.  path: its file, or "".
-    kept: the statements that count, with forms of what they import in functions.  links: imported names of
-    the user's own files.  values: forms of values that count in place of the text.  used: names with attributes that
-    count.
+    `number` is the position in the order in which files are found.  `folder` is the first folder to search for imports.
+    `package` is the dotted name of the package.  `names` holds the values of an imported module.  `path` is the file,
+    or "" for a notebook.  `kept` holds the used statements, each with the forms of the imports inside of its functions.
+    `links` holds the names that are imported from user files.  `values` holds the forms that replace the text of a
+    name.  `used` holds the used names with their attributes.
     """
 
     number: int
@@ -99,7 +101,7 @@ class Scope:
 
     @cached_property
     def binders(self) -> Mapping[str, list[Statement]]:
-        """The statements that bind each name."""
+        """Statements that bind each name."""
         found = defaultdict[str, list[Statement]](list)
         for statement in self.statements:
             for name in () if statement.is_idle else statement.names.binds:
@@ -113,7 +115,7 @@ class Scope:
 
     @cached_property
     def changers(self) -> Mapping[str, list[Statement]]:
-        """The statements that change the value of each name without binding it."""
+        """Statements that change the value of each name without binding the name."""
         found = defaultdict[str, list[Statement]](list)
         for statement in self.statements:
             if statement.is_idle or isinstance(statement.node, IMPORTS):
@@ -132,7 +134,7 @@ class Scope:
         return dict(found)
 
     def _find_changed_names(self, called: Iterable[str]) -> set[str]:
-        """Return the names that functions of the file change when they are called."""
+        """Return the names that the `called` functions of the file change."""
         found, waiting, seen = set[str](), list(called), set[str]()
         while waiting:
             name = waiting.pop()
@@ -144,13 +146,13 @@ class Scope:
         return found
 
     def find_only_binder(self, name: str) -> Statement | None:
-        """Return the statement that binds a name, or None if there are others, or statements that change the value."""
+        """Return the only statement that binds or changes a name, or None if there is not exactly one."""
         binders = self.binders.get(name, ())
         is_changed = name in self.changers and not isinstance((self.names or {}).get(name), ModuleType)
         return binders[0] if len(binders) == 1 and not is_changed else None
 
     def is_bound_once(self, name: str) -> bool:
-        """Return True if one statement binds a name, once, and so each name that it uses: no loop, no second cell."""
+        """Return True if a name and all names in its definition are bound exactly once, outside of loops."""
         waiting, seen, known = [name], set[str](), (self.names or {}).keys()
         while waiting:
             name = waiting.pop()
@@ -164,19 +166,19 @@ class Scope:
         return True
 
     def find_definition(self, function: FunctionType) -> Any:
-        """Return the syntax tree of a function, or None if the text does not give its code, as after a change."""
+        """Return the syntax tree of a function, or None if its code differs from the text, as after a change."""
         code = function.__code__  # its name is the one in the text, also if a decorator gave the function another
         known, form = syntax.find_functions(self.text).get(code.co_qualname, ()), syntax.describe_code(code)
         return next((node for node, each in known if each == form), None)
 
     def gives_code(self, function: Any) -> bool:
-        """Return False for a function of this file whose text has changed since it was imported."""
+        """Return False if the text of a function has changed since the import of this file."""
         is_own = isinstance(function, FunctionType) and function.__globals__ is self.names
         is_in_text = is_own and function.__code__.co_qualname in syntax.find_functions(self.text)
         return not is_in_text or self.find_definition(function) is not None
 
     def hash_used(self) -> str:
-        """Return the form of the used statements.  Their order counts only as far as it changes the values."""
+        """Return the form of the used statements.  Their order counts only if it can change values."""
         # without statements whose values count in their place
         kept = [each for each in self.statements if each in self.kept]
         kept = [each for each in kept if not each.names.binds or each.names.binds - self.values.keys()]
@@ -196,19 +198,19 @@ class Scope:
 
 
 Making = Generator[Any, str, str]
-"""Makes a form: yields the values inside of a value, and receives their forms."""
+"""Generator that computes a form.  It yields the parts of a value and receives their forms."""
 
 
 class UnknownValueError(Exception):
-    """The value of an expression is only known by executing user code."""
+    """The value of an expression cannot be computed without executing user code."""
 
 
 class UsedCode:
-    """Walks through the definitions that a function uses.
+    """Collector of the definitions that a function uses.
 
-    root: the name of the object.  files: the user's files that it uses, with their content.  modules: modules of the
-    user with functions that an object uses; whole: modules that it uses as a whole.  notes: why a value counts by more
-    than its text.
+    `root` is the link to the object.  `files` holds the hashes of the user files that the object uses.  `modules` holds
+    the user modules whose functions an object uses, and `whole` holds the modules that it uses as a whole.  `notes`
+    explains why a value depends on more than its text.
     """
 
     def __init__(self) -> None:
@@ -226,7 +228,7 @@ class UsedCode:
     # --- files ---
 
     def read_file(self, path: Path, folder: Path, package: str = "", text: str | None = None) -> Scope:
-        """Return the scope of a file, with its `text` if it is known."""
+        """Return the scope of a file.  Read the file if `text` is None."""
         key = str(path)
         if key not in self.scopes:
             text = local_files.read_source(path) if text is None else text
@@ -239,7 +241,7 @@ class UsedCode:
         return self.scopes[key]
 
     def find_module(self, scope: Scope, name: str) -> Scope | None:
-        """Return the scope of a module that `scope` imports, or None unless it is one of the user's own."""
+        """Return the scope of a module that `scope` imports, or None if it is not a user module."""
         top = syntax.get_root(name)
         if not name or top == local_files.PACKAGE:
             return None
@@ -257,7 +259,7 @@ class UsedCode:
         return None
 
     def read_names(self, names: Mapping[str, Any]) -> Scope:
-        """Return the scope of a module that was imported, or of a notebook, by the values of its names."""
+        """Return the scope of an imported module or a notebook from its namespace `names`."""
         if id(names) in self.scopes:
             return self.scopes[id(names)]
         package, path = str(names.get("__package__") or ""), Path(str(names.get("__file__") or "")).resolve()
@@ -277,13 +279,13 @@ class UsedCode:
     # --- which definitions are used ---
 
     def add_name(self, scope: Scope, dotted: str) -> None:
-        """Add what a name means, with the attributes behind it that are used, or "" for everything in a file."""
+        """Add the definition of a dotted name to the used code.  The name "" adds the whole file."""
         if dotted not in scope.used:
             scope.used.add(dotted)
             self.waiting.append((scope, dotted, True))
 
     def add_all_definitions(self) -> None:
-        """Add all definitions that the added ones use."""
+        """Follow the added names until all used definitions are added."""
         while self.waiting:
             scope, dotted, is_followed = self.waiting.pop()
             first, _, rest = dotted.partition(".")
@@ -298,7 +300,7 @@ class UsedCode:
                 self.whole[module.__name__] = module
 
     def _add_definitions(self, scope: Scope, name: str) -> None:
-        """Add the definitions of a name."""
+        """Add the statements and values that define a name."""
         if name in scope.needed:
             return
         scope.needed.add(name)
@@ -334,7 +336,7 @@ class UsedCode:
             scope.kept[statement] = self._add_used_names(scope, statement)
 
     def _add_used_names(self, scope: Scope, statement: Statement, local: Iterable[str] = ()) -> list[str]:
-        """Add what a statement uses, except `local` names.  Return the forms of what it imports inside of functions."""
+        """Add the names that a statement uses, except `local` names.  Return the forms of imports inside its functions."""
         names = statement.names
         inner = [found for each in names.imports if not each.name and (found := self._find_target(scope, each))]
         for link in inner:
@@ -346,7 +348,7 @@ class UsedCode:
         return [link.form for link in inner]
 
     def _find_target(self, scope: Scope, each: Import) -> Link | None:
-        """Return what an import means, if it is in a file of the user's own."""
+        """Return the link to imported user code, or None if the import is not from a user file."""
         base = each.find_module(scope.package)
         found = self.find_module(scope, base if each.name else each.loads or base)
         if each.attribute and (found is None or found is scope or each.attribute not in found.binders):
@@ -356,7 +358,7 @@ class UsedCode:
         return None if found is None else Link(found, each.attribute.strip("*") or None)
 
     def _follow_link(self, link: Link, rest: str) -> None:
-        """Add what a name of another file means, with the attributes that are used of it."""
+        """Add the definition behind a link.  `rest` is the dotted attribute that the code uses."""
         scope, first = link.scope, syntax.get_root(rest)
         if link.name is None and first and first not in scope.binders:
             is_package = Path(scope.path).name == "__init__.py" or not scope.path.endswith(".py")
@@ -368,7 +370,7 @@ class UsedCode:
     # --- values that count in place of the text ---
 
     def _capture_value(self, scope: Scope, name: str, binders: Sequence[Statement]) -> bool:
-        """Add the value of a name, and return True, unless the text gives this value."""
+        """Add the value of a name and return True, or return False if the text determines the value."""
         value = (scope.names or {})[name]
         if not binders and (name in scope.links or "*" in scope.binders or name[:2] == name[-2:] == "__"):
             return False
@@ -390,7 +392,7 @@ class UsedCode:
         return True
 
     def _is_given(self, scope: Scope, name: str, value: Any, last: Statement) -> bool:
-        """Return True if the text of a scope gives a name this value."""
+        """Return True if the text of a scope assigns this value to a name."""
         node, function = last.node, syntax.unwrap(value)
         if isinstance(function, FunctionType) and function.__globals__ is scope.names:
             if not scope.gives_code(function):
@@ -413,10 +415,10 @@ class UsedCode:
         return self._gives_value(scope, None if only is None else only.assigned, value, name)
 
     def _gives_value(self, scope: Scope, node: ast.expr | None, value: Any, name: str = "") -> bool:
-        """Return True if an expression has this value, or if only executing it would show that.
+        """Return True if an expression has this value, or if only its execution could show the value.
 
-        The second is not enough in a script or a notebook, where names may have had other values before.  There the
-        expression must make a function of constants, and one statement must bind `name`, once.
+        In a script or a notebook, names may have had other values before.  There, an expression of unknown value must
+        make a function from constants, and one statement must bind `name` exactly once.
         """
         try:
             return self.hash_value(self._evaluate(scope, node)) == self.hash_value(value)
@@ -425,7 +427,7 @@ class UsedCode:
             return not is_main or (bool(name) and has_constants_only(value) and scope.is_bound_once(name))
 
     def _evaluate(self, scope: Scope, node: ast.expr | None, depth: int = 0) -> Any:
-        """Return the value of literals, operators and functions of NumPy.  Raises UnknownValueError for other code."""
+        """Return the value of literals, operators and NumPy functions.  Raises UnknownValueError for other code."""
         if node is None or depth > 50:
             raise UnknownValueError
         names: dict[str, Any] = {}
@@ -461,7 +463,7 @@ class UsedCode:
     # --- forms of values ---
 
     def hash_value(self, value: Any, is_reference: bool = True) -> str:
-        """Return the form of a value.  is_reference: a definition counts as the name that it has."""
+        """Return the form of a value.  With `is_reference`, a definition has the form of a link to its name."""
         # values inside of others on a list, not by recursion: a thousand classes may follow from each other
         waiting: list[Making] = [self._hash_steps(value, is_reference)]
         form: Any = None
@@ -534,9 +536,9 @@ class UsedCode:
         return (yield from self._hash_object(value))
 
     def find_name(self, thing: Any) -> Link | None:
-        """Add a thing that has a name in a file or a notebook of the user, and return its link.
+        """Return the link to an object with a name in a user file or notebook, and add its definition.
 
-        None for anything that is installed: its own names would lead through the packages.
+        Return None for any other object.  The names of installed objects would lead into other packages.
         """
         inner = syntax.find_function(thing)
         if isinstance(inner, FunctionType):
@@ -556,7 +558,7 @@ class UsedCode:
         return None
 
     def _hash_function(self, function: FunctionType) -> Making:
-        """Return the form of a function by its text, if its file has no such name or another definition of it."""
+        """Return the form of a function from its text, or from its compiled code if the text is unknown."""
         code, enclosed = function.__code__, dict[str, Any]()
         for name, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True)):
             try:
@@ -598,7 +600,7 @@ class UsedCode:
         return hash_part("class", parts=parts)
 
     def _hash_object(self, value: Any) -> Making:
-        """Return the form of any other object by its pickled content."""
+        """Return the form of an object from its pickled content."""
         kind = type(value)
         # by one protocol: the highest of each Python would give the same object other forms
         made = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)
@@ -621,7 +623,7 @@ class UsedCode:
     # --- the fingerprint ---
 
     def hash_all(self, root: str) -> str:
-        """Return the hash of a form, with all definitions that it uses."""
+        """Return the hash of the form `root` and of all used definitions."""
         self.add_all_definitions()
         return syntax.hash_of([root, *(scope.hash_used() for scope in self.scopes.values())])
 
@@ -641,14 +643,15 @@ def _is_installed(thing: Any) -> bool:
 
 
 def _is_local_namespace(names: Mapping[str, Any]) -> bool:
-    """Return True for the names of a module of the user's own."""
+    """Return True if `names` is the namespace of a user module."""
     return is_local(sys.modules.get(str(names.get("__name__"))))
 
 
 def _remove_caches(kind: type, state: Any) -> Any:
-    """Return the state of an object in the order of names, without values that reading it adds.
+    """Return the state of an object sorted by name, without cached values.
 
-    These are values of `cached_property`, and in an object of a package `_cache` and empty private attributes.
+    Cached values are values of `cached_property`.  In objects of installed packages, `_cache` and empty private
+    attributes are cached values too.
     """
     if isinstance(state, tuple):
         parts = [(part, _remove_caches(kind, part)) for part in state]
@@ -665,7 +668,7 @@ def _remove_caches(kind: type, state: Any) -> Any:
 
 
 def has_constants_only(value: Any) -> bool:
-    """Return True for a function that captures only constants and functions: the text has the call that made it."""
+    """Return True for a function that captures only constants, functions and classes."""
     parts = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
     if isinstance(value, functools.partial):
         parts = [value.func, *value.args, *value.keywords.values()]
@@ -677,9 +680,9 @@ def has_constants_only(value: Any) -> bool:
 
 
 def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, package: str = "") -> tuple[str, Contents]:
-    """Return the fingerprint of `attribute` in a file, and the other files that it uses, with their content.
+    """Return the fingerprint of `attribute` in a file, and the hashes of the other files that it uses.
 
-    folder: where its imports are searched first.  Raises SyntaxError or ValueError if the text is no Python.
+    Imports are searched first in `folder`.  Raises SyntaxError or ValueError if the text is not valid Python.
     """
     ast.parse(text)
     used = UsedCode()
@@ -697,11 +700,11 @@ def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, packag
 
 
 def fingerprint_object(function: Any) -> tuple[str, UsedCode]:
-    """Return the fingerprint of a function or another object, and what it uses.
+    """Return the fingerprint of a function or another object, and the code that it uses.
 
-    Reading an object may change it, as xarray makes empty attributes when they are first read.  So an object that
-    counts by its pickled content is read until its content stays the same.  Warns with CodeWarning for such a value.
-    Raises TypeError for a value that has no such content.
+    Reading an object may change it.  For example, xarray creates empty attributes on the first access.  A pickled
+    object is therefore read until its content is stable.  Warns with CodeWarning if the fingerprint uses pickled or
+    compiled content.  Raises TypeError if an object has no stable pickled content.
     """
     before = ""
     for _ in range(_MAX_READINGS):
