@@ -12,10 +12,9 @@ from types import FrameType
 from evogt_study.cli.main import main
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Threshold of the garbage collector.  Imports create half a million objects that stay; with the default of 700 the
-collector would need 0.25 s for them."""
+"""Threshold of the garbage collector.  With the default of 700, the collector takes 0.25 s during the imports."""
 NO_LOCKS = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
-"""Error numbers of `flock` if the file system has no locks."""
+"""Error numbers of `flock` on a file system without locks."""
 
 
 def _raise_interrupt(number: int, frame: FrameType | None) -> None:
@@ -25,9 +24,9 @@ def _raise_interrupt(number: int, frame: FrameType | None) -> None:
 # HDF5 reads the variable when it is loaded.  On a file system with locks it stays unset, because runs of the user may
 # rely on HDF5's locks.
 def _unlock_where_no_locks_are() -> None:
-    """Switch the locks of HDF5 off if the file system of this folder has none: HDF5 would refuse to write or read.
+    """Switch off the locks of HDF5 if the file system of this folder has no locks.
 
-    A result needs no lock of HDF5: its only writer writes it under a temporary name.
+    Otherwise HDF5 could not read or write files.  A result needs no lock, because its writer uses a temporary name.
     """
     with suppress(OSError):
         descriptor = os.open(".", os.O_RDONLY)

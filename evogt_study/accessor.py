@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _VALUES, _DATA = (re.compile(rf"^{name}\n(?: {{4}}.*\n)+", re.MULTILINE) for name in ("values : .*", "data : Dataset"))
-"""The first parameter of the functions, which is a name or nothing in the methods."""
+"""Patterns of the first parameter in the docstring of a function."""
 
 
 def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Dataset:  # as evs.open
@@ -77,21 +77,22 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     path, phase = Path(path), PILOT if pilot else MAIN
     found = finished_so_far(path)  # None if the result is complete
     if found is not None and phase not in found and not path.exists():
-        why = "its pilot has not chosen yet; open it with pilot=True" if PILOT in found else "it has no pilot"
+        why = "its pilot is not finished. Open the pilot with pilot=True." if PILOT in found else "it has no pilot"
         raise ResultError(f"{path} has no runs of the {phase}: {why}")
     data = None if found is None else found.get(phase)
     return with_status_names(open_result(path, phase, chunks) if data is None else data)
 
 
 def _document_like(function: Callable[..., Any], *example: str) -> Callable[[F], F]:
-    """Add the sections of a function of values to a docstring, with names of variables and an example of its own.
+    """Return a decorator that adds the docstring sections of `function` and a new example to a method.
 
-    example: all lines, or an expression of the result `ds` and its value.
+    example: all lines of the example, or an expression of the result `ds` and its value.
     """
 
     def add_sections(method: F) -> F:
         text = (inspect.getdoc(function) or "").partition("Parameters\n")[2].partition("Examples\n")[0]
-        text = _DATA.sub("", _VALUES.sub("variable : str, optional\n    By default the first one of the user.\n", text))
+        entry = "variable : str, optional\n    Name of the variable.  By default the first variable of the study.\n"
+        text = _DATA.sub("", _VALUES.sub(entry, text))
         if function is performance:
             text = text.replace(" : DataArray", " : str")
         opened = ('>>> with evs.open("data/results/threshold.nc") as ds:', f"...     {example[0]}", example[1])
@@ -104,7 +105,7 @@ def _document_like(function: Callable[..., Any], *example: str) -> Callable[[F],
 
 @xr.register_dataset_accessor("evogt")  # type: ignore[no-untyped-call]  # xarray's
 class Result:
-    """The accessor ``ds.evogt`` of a result of this package."""
+    """Accessor ``ds.evogt`` of a result of this package."""
 
     def __init__(self, data: xr.Dataset) -> None:
         self._data = data
@@ -174,7 +175,7 @@ class Result:
     def variance_shares(
         self, variable: str | None = None, axes: Sequence[str] | None = None, **options: Any
     ) -> xr.Dataset:
-        """Split the variance of a variable among axes and seeds, as `evs.variance_shares` does."""
+        """Compute variance shares of the axes and seeds, as `evs.variance_shares` does."""
         return variance_shares(self._select(variable), axes, **{"planned": self._data.get(KEYS), **options})
 
     def plot(
@@ -192,7 +193,7 @@ class Result:
         kind : str, default "distribution"
             distribution, dependence, heat_map, trend, time_series, spectrum, scatter, comparison or fields.
         variable : str, optional
-            Variable to draw.  By default the main number of the study.
+            Variable to draw.  By default the main variable of the study.
         x : str, optional
             Axis along which values are drawn, a parameter that follows an axis, or a recorded variable.
         hue, col : str, optional
@@ -208,9 +209,9 @@ class Result:
         size : tuple of float, optional
             Width and height in inches.
         xscale, yscale : {"linear", "log"}, optional
-            By default logarithmic for an error, or over three decades.
+            Scale of an axis.  By default logarithmic for an error or for values over three decades.
         ax : Axes, sequence of Axes or Figure, optional
-            Axes to draw on, one for each panel, with your own labels, scales and size; or an empty figure.
+            Axes to draw on, one for each panel, or an empty figure.  Your axes keep their labels, scales and size.
         notes : bool, default True
             If False, the figure has no footnote.  See `caption`.
 
@@ -300,7 +301,7 @@ class Result:
         return runs.loc[runs["run_status"] != "ok", [*axes, *columns]].reset_index(drop=True)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return one row for each planned run; `evogt export` writes the same table.
+        """Return a table with one row for each planned run, as `evogt export` does.
 
         Returns
         -------
@@ -317,5 +318,5 @@ class Result:
         return run_table(self._data)
 
     def _select(self, variable: str | None) -> xr.DataArray:
-        """Return the values of a variable, by default the first one of the user."""
+        """Return the values of a variable, by default of the first variable of the study."""
         return self._data[find_variables(self._data, *([] if variable is None else [variable]))[0]]

@@ -1,8 +1,8 @@
 """All errors and warnings of the package.
 
-An `InputError` is a mistake in what the user wrote.  The command prints its message in one line, exits with code 2 and
-writes nothing.  A `RunError` happens inside one run.  It becomes the status and the message of the run, and the study
-continues.  Messages contain the measured number.
+An `InputError` is a mistake in the input of the user.  The command prints its message in one line, exits with code 2
+and writes nothing.  A `RunError` happens inside one run.  It becomes the status and the message of the run, and the
+study continues.  The message contains the measured number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 _MESSAGE_LIMIT = 900
-"""Characters of a message."""
+"""Largest number of characters in a message."""
 _NOT_THE_USER = (__file__.removesuffix("errors.py"), contextlib.__file__)
 """Files that `warn` skips when it looks for the line that led to a warning."""
 
@@ -73,7 +73,7 @@ class ResultError(InputError):
 
 
 class DamagedResultError(ResultError):
-    """A result has invalid run metadata, or its runs differ from what was written."""
+    """A result has invalid run metadata, or its runs do not match their checksums."""
 
 
 class InPythonError(ResultError):
@@ -125,11 +125,14 @@ class AccuracyWarning(UserWarning):
 
 
 class CodeWarning(UserWarning):
-    """A part of the user code has no text, so another version of Python or of a package computes its runs again."""
+    """A part of the user code has no source text.
+
+    If the version of Python or of a package changes, the study computes the runs again.
+    """
 
 
 class ReturnWarning(UserWarning):
-    """Parts of the returned objects were left out, since a result cannot hold them.  The message names them."""
+    """A result cannot hold some parts of the returned objects.  The message names these parts."""
 
 
 class StoreWarning(UserWarning):
@@ -158,7 +161,7 @@ def shorten(value: Any, limit: int = 80) -> str:
 
 
 def without_package_frames(frame: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the frames of this package, or as it is if there are no others."""
+    """Return a traceback without the frames of this package, or unchanged if all frames are of this package."""
     kept, first = [], frame
     while frame is not None:
         if not frame.tb_frame.f_code.co_filename.startswith(_NOT_THE_USER):
@@ -173,7 +176,7 @@ def without_package_frames(frame: TracebackType | None) -> TracebackType | None:
 def _show_error(
     kind: type[BaseException], error: BaseException, frames: TracebackType | None, show: Any = sys.excepthook
 ) -> None:
-    """Show an error that ends a script: without frames of this package, or an interrupt as one line."""
+    """Print an error that ends a script without frames of this package, and an interrupt as one line."""
     if isinstance(error, StudyInterruptedError):
         print(error, file=sys.stderr)
     else:
@@ -187,14 +190,14 @@ sys.excepthook = _show_error
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """Return the known name that is meant, as a question, or else all known names."""
+    """Return a question with the most similar known name, or a sentence with all known names."""
     # 0.65: a distance of two letters in six, without names that share only letters
     near = difflib.get_close_matches(name, known, 1, 0.65)
     return f"Did you mean `{near[0]}`?" if near else f"Choose one of {', '.join(known) or 'none'}."
 
 
 def name_error(what: str, name: str, known: Iterable[str]) -> InputError:
-    """Return the error of an unknown name, with all known names and the one that is meant."""
+    """Return the error for an unknown name, with all known names and the most similar name."""
     names = list(known)
     advice = suggest(name, names)
     meant = f". {advice}" if advice.startswith("Did") else ""

@@ -1,11 +1,11 @@
 """Read formulas as symbolic expressions, and evaluate the expressions on arrays.
 
 A formula has numbers, names, ``+ - * / **``, parentheses and the functions of `FUNCTIONS`.  `parse` reads the text as a
-Python syntax tree and translates only the nodes of this grammar.  It executes nothing, and it names whatever else it
-refuses: attributes, indices, comparisons, keywords, strings, comprehensions.  Limits on length, nesting and powers
-bound its time and memory.
+Python syntax tree and translates only the nodes of this grammar.  It executes nothing.  For any other node, such as an
+attribute, an index or a string, the error names the node.  Limits on length, nesting and powers bound the time and
+memory of `parse`.
 
-`evaluate_formula` and `prepare` compute expressions as a list of NumPy operations, each computed once.
+`evaluate_formula` and `prepare` compute each NumPy operation of the expressions once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import sympy
 from evogt_study.errors import FormulaError, shorten
 
 Operation = tuple[str | Callable[..., Any], tuple[int, ...]]
-"""The name of a symbol, or a function with the indices of the operations whose results it takes."""
+"""Name of a symbol, or a function with the indices of the operations that compute its arguments."""
 SPACE = ("x", "y", "z")
 RESERVED = (*SPACE, "t", "pi")
 FUNCTIONS: dict[str, tuple[Callable[[Any], sympy.Expr], Callable[[float], float]]] = {
@@ -47,22 +47,22 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _CHARACTERS = frozenset("".join(map(chr, range(32, 127)))) - {"#", "\\"}  # Python skips comments and joined lines
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 MAX_LENGTH = 4000
-"""Characters of a formula.  It limits the time to read a formula that a program wrote."""
+"""Largest number of characters of a formula.  It limits the time to read a formula."""
 MAX_TERMS = 100
-"""Levels of the syntax tree, such as terms of a sum.  A level takes several calls, and Python allows 1,000 calls."""
+"""Largest number of levels of the syntax tree, such as terms of a sum.  Python limits nested calls to 1,000."""
 MAX_DEPTH = 32
-"""Levels of nesting: calls, powers, sums in products.  Second derivatives of 32 levels take up to 1 s, of 90 18 s."""
+"""Largest number of nested calls, powers and sums.  Second derivatives of 32 levels take up to 1 s."""
 MAX_EXPONENT = 64
-"""Each derivative of a power has one more product.  Derivatives of (...)**64 are still short."""
+"""Largest exponent.  Derivatives of (...)**64 are short."""
 _MAX_DEGREE = 256
-"""Powers of powers multiply: the derivative of (x**64)**64 would have thousands of factors."""
+"""Largest degree of a product.  The derivative of (x**64)**64 would have thousands of factors."""
 MAX_DIGITS = 300
-"""Digits of an exact number.  This is the range of a double."""
+"""Largest number of digits of an exact number, as in the range of a double."""
 _LARGEST = 1e100
 """Largest constant.  Its square is far from overflow."""
 LARGEST_PRODUCT = 8
-"""Largest exponent of a power that is computed as a product, which is exact for small integers.  For 8,000 values
-products take 0.8 of the time of np.power for the exponent 8, and 1.3 for the exponent 12."""
+"""Largest exponent of a power that is computed as a product.  Products of small integers are exact.  For 8,000
+values a product takes 0.8 of the time of np.power at exponent 8, and 1.3 of this time at exponent 12."""
 
 
 def symbol(name: str) -> sympy.Symbol:
@@ -72,7 +72,7 @@ def symbol(name: str) -> sympy.Symbol:
 
 
 def parse(text: str, key: str = "formula") -> sympy.Expr:
-    """Return the expression that `text` states; `key` names it in messages.
+    """Return the expression of a formula.  Messages name the formula by its `key`.
 
     >>> parse("exp(-t)*sin(2*pi*x/epsilon)")
     exp(-t)*sin(2*pi*x/epsilon)
@@ -84,12 +84,12 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
 
 
 def parameters_of(expression: sympy.Expr) -> set[str]:
-    """Return names in `expression` other than x y z t pi."""
+    """Return the names in `expression` except x, y, z, t and pi."""
     return {str(name) for name in expression.free_symbols} - set(RESERVED)
 
 
 def _read(text: str, key: str) -> ast.expr:
-    """Return Python's syntax tree of a text of admitted characters, which is not nested too deeply."""
+    """Return Python's syntax tree of a formula.  Raises FormulaError if the formula exceeds a limit."""
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"`{key}` must have at most {MAX_LENGTH} characters, got {len(text)}")
     outside = [character for character in text if character not in _CHARACTERS]
@@ -115,15 +115,15 @@ def _read(text: str, key: str) -> ast.expr:
 
 
 def _find_chain(node: ast.AST) -> object:
-    """Return the operators of a sum or of a product; otherwise the node itself."""
+    """Return "sum" or "product" for these operations, or the node itself for other nodes."""
     kind = type(node.op) if isinstance(node, ast.BinOp) else None
     return "sum" if kind in (ast.Add, ast.Sub) else "product" if kind in (ast.Mult, ast.Div) else node
 
 
 class _Part(NamedTuple):
-    """A translated piece of a formula.
+    """Translated part of a formula.
 
-    value: its number if it has no names.  degree: number of factors, which limits the growth of derivatives.
+    A part without names has a `value`.  The `degree` is the number of factors, which limits the length of derivatives.
     """
 
     expression: sympy.Expr
@@ -132,10 +132,10 @@ class _Part(NamedTuple):
 
 
 class _Translation:
-    """One pass over a syntax tree.  `text` and `key` are for messages.
+    """Translation of a syntax tree into an expression.  `text` and `key` are for messages.
 
-    Constant pieces are computed in floating point first and refused if they exceed `_LARGEST`: exact arithmetic on
-    9**9**9 would not end.
+    Constant parts are computed in floating point first.  A constant above `_LARGEST` is an error, because exact
+    arithmetic on 9**9**9 would not end.
     """
 
     def __init__(self, text: str, key: str) -> None:
@@ -210,7 +210,7 @@ class _Translation:
         return self.make_part(operator(left.expression, right.expression), degree)
 
     def make_part(self, expression: sympy.Expr, degree: int) -> _Part:
-        """Return a piece whose names may have cancelled: x - x is a number again."""
+        """Return a part, with its value if the names cancel, as in x - x."""
         if expression.free_symbols:
             return _Part(expression, None, degree)
         return _Part(expression, self.compute_constant(float, expression), degree)
@@ -263,16 +263,16 @@ def evaluate_formula(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
 
 
 def evaluate_all(expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any]) -> list[Any]:
-    """Evaluate several expressions of the same symbols."""
+    """Return the values of several expressions with the same symbols."""
     return _compile(expressions, ())(values)
 
 
 def prepare(
     expressions: tuple[sympy.Expr, ...], parameters: Mapping[str, float]
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
-    """Return the expressions as a function of the values of all other symbols.
+    """Return a function that evaluates the expressions for the values of all symbols except `parameters`.
 
-    Parts that depend on `parameters` alone are computed once.  Raises FormulaError as `evaluate_formula` does.
+    Parts that depend only on `parameters` are computed once.  Raises FormulaError as `evaluate_formula` does.
     """
     return _compile(expressions, tuple(parameters), *parameters.values())
 
@@ -317,7 +317,7 @@ def _compile(
 
 @lru_cache(maxsize=256)
 def _list_operations(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
-    """Return operations, each after its arguments, and the index of each expression's result."""
+    """Return the operations, each after its arguments, and the index of the result of each expression."""
     operations: list[Operation] = []
     places: dict[sympy.Expr, int] = {}
 
@@ -348,7 +348,7 @@ def _list_operations(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operati
 
 
 def _find_operation(expression: sympy.Expr) -> str | Callable[..., Any]:
-    """Return the operation of the expression on the values of its operands."""
+    """Return the NumPy operation that computes the expression from the values of its operands."""
     if expression.is_Symbol:
         return str(expression.name)
     if not expression.args:  # a number or pi; sums and functions of numbers are computed in floating point

@@ -1,4 +1,4 @@
-"""Find objects by name, in this package and in others, by entry points.
+"""Find objects of this package and of other packages by name.
 
 A `Registry` holds the objects of one group of entry points.  A package adds an object with a few lines of its
 ``pyproject.toml``::
@@ -7,8 +7,8 @@ A `Registry` holds the objects of one group of entry points.  A package adds an 
     my_solver = "my_package.solvers:MySolver"
 
 The name of the entry is the name in a study file or on the command line.  CONTRIBUTING.md lists the groups.  The
-distribution ``evogt-study`` registers its own objects in the same way.  Its names come first: another package cannot
-replace them.
+distribution ``evogt-study`` registers its own objects in the same way.  Another package cannot replace the names of
+this distribution.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ DISTRIBUTION = "evogt-study"
 class Registry(Mapping[str, K], Generic[K]):
     """Objects by name, from the entry points of `group`, each imported when it is first used.
 
-    Iteration gives the names of this distribution and of all objects in use; `list_installed` also gives the names of
-    other packages.  ``registry[name]`` raises ParameterError for an unknown name, and for a type that does not define
-    all abstract methods of its base.  A test or a notebook may add an object to `kinds` without an entry point.
+    Iteration gives the names of this distribution and of all objects in use.  `list_installed` adds the names of other
+    packages.  ``registry[name]`` raises ParameterError for an unknown name, and for a type that does not define all
+    abstract methods of its base.  A test or a notebook may add an object to `kinds` without an entry point.
     """
 
     def __init__(self, parameter: str, group: str) -> None:
@@ -73,7 +73,7 @@ class Registry(Mapping[str, K], Generic[K]):
 
     @property
     def wanted(self) -> str:
-        """The names of this distribution, for messages."""
+        """Text that lists the names of this distribution, for messages."""
         return f"one of {', '.join(self)}"
 
 
@@ -101,10 +101,10 @@ def find_entry_points(group: str, name: str | None = None) -> EntryPoints:
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the function ``__getattr__`` of a package.
+    """Return a function ``__getattr__`` that imports public names of a package on access.
 
-    modules: module, relative to the package if it begins with a dot, to its public names with spaces between them.
-    Type checkers know the names by imports under ``if TYPE_CHECKING``.
+    modules: the public names of each module, separated by spaces.  A module that begins with a dot is relative to the
+    package.  Type checkers know the names by imports under ``if TYPE_CHECKING``.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""Print text of any origin safely: characters that act on a terminal, or hide, are printed as escapes."""
+"""Print text of any origin safely.  Control characters and invisible characters become escapes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 def escape_text(text: str, kept: str = "") -> str:
-    r"""Return `text` with each character that is not printable as its escape: ``\x1b``, ``\n``, ``\u202e``.
+    r"""Return `text` with an escape for each character that is not printable: ``\x1b``, ``\n``, ``\u202e``.
 
-    These are control characters (C0, DEL, C1), marks that change the direction of text, line separators and code points
-    that are no character.  Characters in `kept` stay.
+    The escapes replace control characters (C0, DEL, C1), marks that change the direction of text, line separators and
+    code points without a character.  Characters in `kept` stay.
     """
     if text.isprintable():
         return text
@@ -33,7 +33,7 @@ def print_text(text: str, err: bool = False) -> None:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a time for people: "1.5 ms", "8.0 s", "3 min 20 s", "5 h 12 min"."""
+    """Return a duration as text: "1.5 ms", "8.0 s", "3 min 20 s", "5 h 12 min"."""
     # rounded first, else 119.6 s would be 1 min 60 s
     whole = round(seconds)
     if whole < 60:

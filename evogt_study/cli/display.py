@@ -36,7 +36,7 @@ MAX_MESSAGES = 10
 @contextmanager
 def show_progress(quiet: bool) -> Iterator[Listener | None]:
     """Yield the listener that displays progress on standard error, or None if `quiet`."""
-    if quiet or sys.stderr is None:  # None in a process without one
+    if quiet or sys.stderr is None:  # None in a process without standard error
         yield None
     elif sys.stderr.isatty():
         yield _draw_bar
@@ -52,7 +52,7 @@ def _make_progress_lines() -> Listener:
         from evogt_study.operations.progress import format_progress
 
         now = time.monotonic()
-        # without new runs the first line is the last one too
+        # a phase without new runs has one line
         news = event.phase not in last or (event.final and event.done > 0)
         if news or now - last[event.phase] >= LINE_SECONDS:
             last[event.phase] = now
@@ -80,24 +80,24 @@ def format_counts(found: Completeness) -> str:
 
 
 def format_missing(found: Completeness) -> Iterator[str]:
-    """Yield the runs that are not ok or not run, by the values of each axis."""
+    """Yield lines with the number of runs that are not ok, or not run, at each axis value."""
     for axis in found.lacking:
         parts = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
         yield f"  {axis.state} by {axis.axis}: {', '.join(parts)}" + (f" and {axis.more} more" if axis.more else "")
 
 
 def format_messages(path: Path, phase: str, found: Completeness, study: str) -> Iterator[str]:
-    """Yield messages of runs that are not ok, each with one case, and the command that shows the first traceback.
+    """Yield the error messages, each with one case, and the command that shows the first traceback.
 
-    study: the text of the study; "" for joined results, whose runs no command repeats.
+    study: text of the study, or "" for joined results, which no command can compute again.
     """
     for message in found.messages[:MAX_MESSAGES]:
         at = ", ".join(f"{name}={value}" for name, value in message.at.items())
         yield f"  {message.count} x {message.text} (e.g. {at})"
-    # a shell could not pass on a printed escape
+    # a shell cannot pass a value that is printed with an escape
     if not study or not found.messages or not "".join(found.messages[0].at.values()).isprintable():
         return
-    if '"__main__:' in study:  # no file has the function
+    if '"__main__:' in study:  # the function is in no file
         values: dict[str, Any] = dict(found.messages[0].at)
         for name, text in found.messages[0].at.items():
             with suppress(SyntaxError, ValueError):  # other values are strings
@@ -123,7 +123,7 @@ def format_software(data: xr.Dataset) -> Iterator[str]:
 
 
 def describe_runs_as_json(phases: Mapping[str, Completeness]) -> dict[str, Any]:
-    """Return the counts and messages of each phase for JSON."""
+    """Return the run counts and the error messages of each phase for JSON."""
     from evogt_study.schema.status import Status
 
     return {
@@ -138,12 +138,12 @@ def describe_runs_as_json(phases: Mapping[str, Completeness]) -> dict[str, Any]:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print one JSON document, in ASCII.  Numbers that are not finite are null."""
+    """Print one JSON document, in ASCII.  NaN and infinite numbers become null."""
     click.echo(json.dumps(_to_plain(document), indent=2))
 
 
 def _to_plain(value: Any) -> Any:
-    """Return a value in types of JSON."""
+    """Return a value with its arrays and numbers converted to the types of JSON."""
     if isinstance(value, Mapping):
         return {str(key): _to_plain(each) for key, each in value.items()}
     if hasattr(value, "tolist"):  # an array or a scalar of NumPy
@@ -169,7 +169,7 @@ def print_warning(lines: Iterable[str]) -> None:
 
 @contextmanager
 def print_warnings_at_end(*kinds: type[Warning]) -> Iterator[None]:
-    """Print the warnings of the block after it, each once, as one line."""
+    """Print each different warning of the block as one line when the block ends."""
     with warnings.catch_warnings(record=True) as caught:
         for kind in kinds:
             # Python shows a warning once for each line of code, which may warn of several results
@@ -186,9 +186,9 @@ def print_result(
     strict: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Print the runs of a result by status, with progress unless `quiet`.  strict: exit with 1 if some are not ok.
+    """Print the number of runs by status, with progress unless `quiet`.
 
-    summary: what the file says; None: it is read.
+    With `strict`, exit with code 1 if a run is not ok.  Without a `summary`, read the file.
     """
     from evogt_study.operations.progress import Progress
 
@@ -201,7 +201,7 @@ def print_result(
     found = summary.phases
     with show_progress(quiet) as listener:
         for phase, each in reversed(found.items()):  # the pilot first
-            # for a complete result only: others have shown their progress
+            # only for a result that was complete: other results have shown their progress
             Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).report(final=True)
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     if as_json:

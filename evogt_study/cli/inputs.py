@@ -1,6 +1,6 @@
-"""Options and arguments that several commands share, and the studies, results and runs that they name.
+"""Options and arguments that several commands share, and functions that read studies, results and runs.
 
-`evogt --help` imports this module, so it imports at its top only Click and the errors.
+`evogt --help` imports this module.  All slow imports are therefore inside the functions.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before c
 
 
 def option(flags: str, metavar: str, help: str, **options: Any) -> Callable[..., Any]:
-    """Return an option: `flags` are "-o --output", or "--at points" with the name of the parameter.
+    """Return an option with `flags` such as "-o --output", or "--at points" to name the parameter.
 
-    An option without a metavar is a flag, and "NAME,..." has several names.  A default is shown.
+    An option without a metavar is a flag.  The metavar "NAME,..." accepts several names.  The help shows the default.
     """
     if metavar.endswith(",..."):
         options.setdefault("type", _Names())
@@ -81,7 +81,7 @@ _TYPES: Mapping[str, Mapping[str, Any]] = {
     "float | None": {"type": float},
     "Sequence[str | Path]": {"type": PATH, "multiple": True},
 }
-"""How the command line reads a field of `RunOptions`, by its annotation."""
+"""Click settings for the fields of `RunOptions`, by annotation."""
 
 
 def as_option(name: str) -> str:
@@ -114,7 +114,7 @@ scheduler_options = _add_all([
 
 
 def make_run_options(given: Mapping[str, Any]) -> RunOptions:
-    """Return the options of a run.  Raises InputError, which names the option of the command line."""
+    """Return the options of a run.  An InputError names the option as on the command line."""
     try:
         return RunOptions(**given)
     except InputError as error:
@@ -125,14 +125,14 @@ def make_run_options(given: Mapping[str, Any]) -> RunOptions:
 
 
 class Command(click.Command):
-    """A command whose help lists options in groups: headings with the names of their parameters."""
+    """A command whose help lists its options under the headings of `groups`."""
 
     def __init__(self, *args: Any, groups: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         self.groups = groups or {}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the groups, then the other options."""
+        """Write the groups of options, then the other options."""
         options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
         rows = {str(each.name): row for each in options if (row := each.get_help_record(ctx))}
         groups = {heading: [rows.pop(name) for name in names.split()] for heading, names in self.groups.items()}
@@ -142,7 +142,7 @@ class Command(click.Command):
 
 
 def read_task(text: str) -> tuple[int, ...]:
-    """Read the task of an array: "7/200" is the seventh of 200, "7/200:2" of the second class.  Raises InputError."""
+    """Return an array task: "7/200" is task 7 of 200, and "7/200:2" has the class 2 in addition.  Raises InputError."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})(?::(\d{1,9}))?", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError(f"`--task` must be I/N, with I from 1 to N, got {text!r}")
@@ -221,7 +221,7 @@ def _read_toml(text: str, default: Any) -> Any:
 def open_runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
     """Open a result by phase, or the finished runs of a result that is being written.
 
-    variables: names to read of an unfinished result besides the run metadata; None: all.
+    variables: names of the variables to read from an unfinished result, or None for all variables.
     """
     from evogt_study.cli.display import warn_if_unfinished
     from evogt_study.results.netcdf import open_partial_result
@@ -240,7 +240,7 @@ def read_phase(path: Path, phase: str) -> xr.Dataset:
     # `open_runs_so_far` adds the finished runs beside a result that is being extended
     if path.exists() and not description_path(path).exists():
         data = open_result(path, phase)
-        click.get_current_context().call_on_close(data.close)  # not in the thread that collects garbage
+        click.get_current_context().call_on_close(data.close)  # the garbage collector may close it in another thread
         return data
     with open_runs_so_far(path) as runs:
         found = runs.get(phase)
@@ -252,7 +252,7 @@ def read_phase(path: Path, phase: str) -> xr.Dataset:
 
 
 def check_finished(*paths: Path) -> None:
-    """Raise InputError for an unfinished result: commands that need whole results do not read shards."""
+    """Raise InputError for an unfinished result."""
     check_exists(*paths)
     for path in paths:
         if not path.exists():
@@ -267,7 +267,7 @@ def check_exists(*paths: Path) -> None:
 
 
 def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
-    """Read the study, with other constants and axes, and print a line for each accuracy warning."""
+    """Return a study with the assigned constants and axes, and print a line for each accuracy warning."""
     from evogt_study.cli.display import print_warnings_at_end
     from evogt_study.study.study import Study
 
@@ -281,7 +281,7 @@ def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
 
 
 def print_unplanned(path: Path, done: FinishedRuns | None) -> None:
-    """Print the number of runs that the study does not include any more, which `evogt run` keeps."""
+    """Print the number of finished runs that the study no longer includes."""
     if done is not None and (unplanned := done.count_unplanned()):
         print_line(
             f"{path} holds {unplanned:,} finished runs that {done.study.file} no longer includes ({done.changed}). "

@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Module and description of each command, in the order of `evogt --help`."""
 _FUNCTIONS = {"try": "try_case", "list": "list_results"}
-"""Functions whose names differ from the command's."""
+"""Functions whose names differ from the names of their commands."""
 MAX_HELP = 100
 """Largest number of characters of the help of a registered command."""
 REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands")
@@ -45,9 +45,10 @@ REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands"
 
 
 class _Commands(click.Group):
-    """Import a command when it is called, and turn the errors of the package into one line and an exit code.
+    """Group of commands that imports a command when it is called.
 
-    Any other exception is a bug and keeps its traceback.
+    It prints an error of this package as one line and sets the exit code.  Any other exception is a bug and keeps its
+    traceback.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -87,7 +88,7 @@ class _Commands(click.Group):
         except KeyboardInterrupt as reason:
             text = str(reason) or "interrupted"  # Ctrl-C has no reason; a signal or a time limit has
             is_study = isinstance(reason, StudyInterruptedError)
-            _stop(text if is_study else f"{text}: the same command computes the rest", INTERRUPTED)
+            _stop(text if is_study else f"{text}. Run the same command again to compute the rest.", INTERRUPTED)
 
 
 def _stop(message: str, code: int) -> NoReturn:

@@ -94,7 +94,7 @@ def plot(
         choices = [(each.kind, replace(request, variable=each.variable)) for each in fitting]
         choices = choices or [("distribution", request)]
         if request.variable is None and catalogue.has_no_error(data) and fitting:
-            display.print_warning([f"{catalogue.NO_SOLUTION_ERROR}; --variable draws other numbers"])
+            display.print_warning([f"{catalogue.NO_SOLUTION_ERROR}. Name another variable with --variable."])
     failed: list[InputError] = []
     for name, its_request in choices:
         try:
@@ -138,13 +138,13 @@ def report(file: Path, output: Path | None) -> None:
 
 
 def check_page(path: Path, option: str) -> None:
-    """Raise InputError if the `path` of an option is not the name of a page."""
+    """Raise InputError if the `path` of an option does not end in .html."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"`{option}` must end in .html, got {path.name!r}")
 
 
 def write_report(file: Path, path: Path, state: str = "") -> None:
-    """Write the page of a result, or of its finished runs, to `path`; state: of its computation."""
+    """Write the page of a result, or of its finished runs, with the `state` of its computation."""
     from evogt_study.publishing.report import report as page
     from evogt_study.results.netcdf import with_numbers
 

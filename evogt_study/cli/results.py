@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 @inputs.option(
     "--study study_file",
     "STUDY.toml",
-    "Study that includes all runs.  [default: the study of the files, with the axis values of all]",
+    "Study that includes all runs.  [default: the study of the files, with all axis values]",
     type=inputs.PATH,
 )
 @inputs.option("--along", "NAME", "Join results of several studies along this new dimension.")
 def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: str | None) -> None:
     """Join results of one study from several computations, for example some seeds on each machine.
 
-    A run that several files have must have the same values in all of them, bit for bit.  A run that is ok replaces a
-    run that is not.  `evogt run STUDY.toml -o OUTPUT` runs the missing cases.
+    If several files have a run, its values must be equal bit for bit.  A run that is ok replaces a run with another
+    status.  `evogt run STUDY.toml -o OUTPUT` runs the missing cases.
 
-    With --along NAME, join results of several studies.  LABEL is the value of each file along NAME, by default the
-    name of the file.  Constants that differ become coordinates along NAME.  Other commands read the file as any other
-    result, but it has no study that can be run.
+    With --along NAME, join results of several studies.  LABEL is the value of each file along NAME, by default the name
+    of the file.  Constants that differ become coordinates along NAME.  Other commands read the new file like any
+    result.  It holds no study that `evogt run` could run.
     """
     if along is not None:
         inputs.refuse_options("--along", allowed="output along")
@@ -58,9 +58,9 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
 
 
 def _read_labels(files: tuple[str, ...]) -> dict[Any, Path]:
-    """Return the files by label, by default the stem of the file; numbers if all labels are numbers.
+    """Return the files by label.  The default label is the stem of the file name.
 
-    Raises InputError if two labels are equal.
+    If all labels are numbers, the keys are numbers.  Raises InputError if two labels are equal.
     """
     results: dict[Any, Path] = {}
     for each in files:
@@ -105,11 +105,11 @@ def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
 def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) -> None:
     """Check a result, or a folder that `evogt publish` wrote.  Nothing is executed.
 
-    The checks are checksums, schema, run keys, missing runs and values.  In a folder every file is compared with its
-    checksum first.  Failed and diverged runs are no mistakes.  Exit code 1 if anything is wrong.
+    The command checks checksums, schema, run keys, missing runs and values.  In a folder, it first compares every file
+    with its checksum.  Failed and diverged runs are not errors.  The exit code is 1 if a check fails.
 
     --rerun executes the code of the study if none of its files has changed since the result was computed.  It prints
-    the names of these files first.  Read the files of other people before.
+    the names of these files first.  Read the files of other people before you use --rerun.
     """
     from evogt_study.operations.verify import verify as verified
     from evogt_study.publishing.publish import verify_deposit
@@ -118,7 +118,7 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) 
     if not as_json:
         options["announce"] = lambda files: display.print_lines(f"  executes: {each}" for each in files)
     made = verify_deposit(file, **options) if file.is_dir() else [verified(file, **options)]
-    documents = [_print_verification(each, as_json) for each in made]  # printed as they are checked
+    documents = [_print_verification(each, as_json) for each in made]  # each result is printed after its check
     if not file.is_dir():
         display.warn_if_unfinished(file)
     well = all(each["well"] for each in documents)
@@ -129,7 +129,7 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) 
 
 
 def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
-    """Print one check, unless it is printed as JSON, and return it for JSON."""
+    """Print one check unless `as_json`, and return it as a document for JSON."""
     from evogt_study.analysis.runs import count_status
 
     phases = {phase: count_status(data) for phase, data in made.phases.items()}
@@ -153,8 +153,8 @@ def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
     """Write results as a folder to deposit in a repository of research data.
 
     The folder has results, studies with the files that their runs need, report pages, lists of packages, README,
-    CITATION.cff and metadata for programs (RO-Crate).  It is a BagIt bag.  The section [publication] of the study files
-    names creators and license.  `evogt verify FOLDER` checks the folder anywhere.
+    CITATION.cff and metadata for programs (RO-Crate).  The folder is a BagIt bag.  The section [publication] of the
+    study files names creators and license.  Run `evogt verify FOLDER` to check the folder on any machine.
     """
     from evogt_study.publishing.publish import publish as published
 

@@ -1,7 +1,7 @@
 """The commands `evogt run`, `try` and `submit`.
 
-`evogt run` recognises a complete result, and starts workers, before the imports for the computation, which take a
-second.
+`evogt run` recognises a complete result and starts workers before it imports the code of the computation.  These
+imports take a second.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def run(
 ) -> None:  # fmt: skip
     """Run the missing cases of a study and write the result file.
 
-    KEY=VALUE changes the study: a=5 sets a constant, n=10,20 or seed=0..99 an axis.
+    KEY=VALUE changes the study.  For example, a=5 sets a constant, and n=10,20 or seed=0..99 sets an axis.
 
     Finished runs are reused.  They are looked up in the result file, its store, the other results in the same folder
-    and the places named by --reuse-from.  Runs that are no longer part of the study move to the store; see `evogt
+    and the places named by --reuse-from.  Runs that are no longer part of the study move to the store.  See `evogt
     store`.
     """
     if dry_run:
@@ -108,7 +108,7 @@ def run(
 
 
 def prestart_workers(*paths: Path, elsewhere: bool = False) -> None:
-    """Start a runner on this machine, which imports while this process does, unless a path is missing."""
+    """Start a runner on this machine unless a path is missing.  It imports its modules in parallel to this process."""
     if not elsewhere and all(path.exists() for path in paths):
         prestart()
 
@@ -128,8 +128,8 @@ def submit(
 ) -> None:  # fmt: skip
     """Submit an array of tasks to a batch system.
 
-    KEY=VALUE changes the study as in `evogt run`.  Each task is `evogt run --task I/N`, without a scheduler.  Its
-    output goes to the folder RESULT.jobs.  The same command again runs the missing cases.
+    KEY=VALUE changes the study as in `evogt run`.  Each task calls `evogt run --task I/N` without a scheduler.  The
+    output of the tasks is in the folder RESULT.jobs.  To run the missing cases, submit again.
     """
     from evogt_study.study.plan import count_needs
     from evogt_study.workers.batch_systems import make_job_scripts, make_jobs_folder, submit_script
@@ -152,7 +152,7 @@ def submit(
 
 
 def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool) -> None:
-    """Print what would run: cases, shared stages, time and memory."""
+    """Print the forecast of a study: cases, shared stages, time and memory."""
     from dask.system import CPU_COUNT
 
     from evogt_study.operations.forecast import START_SECONDS, forecast_phase
@@ -242,11 +242,11 @@ def _describe_precision(precision: Precision, table: RunTable | None) -> str:
 def try_case(file: Path, assignments: tuple[str, ...], pilot: bool, code: Path | None, strict: bool) -> None:
     """Run one case here and show its return value or its traceback.
 
-    KEY=VALUE selects the case; axes that are left out have their first value.  A study may have other values, for
-    example `evogt try STUDY.toml n=1000`.
+    KEY=VALUE selects the case.  Every other axis has its first value.  For a study, use any value, for example `evogt
+    try STUDY.toml n=1000`.
 
-    For a result, the run is compared with the stored run bit for bit.  Exit code 1 if they differ.  Code is executed
-    only if none of its files has changed since the result was computed.
+    For a result, the command compares the new run with the stored run bit for bit.  The exit code is 1 if the runs
+    differ.  The command executes the code only if none of its files has changed since the result was computed.
     """
     is_study = file.suffix == ".toml"
     if is_study:

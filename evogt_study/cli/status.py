@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
 
 _WATCH_SECONDS = 5.0
-"""Seconds between two displays.  A display of a million runs takes about as long, of a thousand 0.1 s."""
+"""Seconds between two displays.  A display of a thousand runs takes 0.1 s."""
 PAGE_SECONDS = 60.0
-"""The same with a page, whose figures take seconds."""
+"""Seconds between two HTML pages.  The figures of a page take seconds."""
 
 
 @click.command()
@@ -71,7 +71,7 @@ def status(
 
 
 def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
-    """Print the state of a result and write its page.  Return whether it is being computed."""
+    """Print the state of a result and write its page.  Return True while the result is being computed."""
     from evogt_study.analysis.runs import count_status
     from evogt_study.methods.current_run import describe_running
     from evogt_study.operations.progress import read_computation
@@ -110,7 +110,7 @@ def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], ht
         )
     if done is not None and not as_json:
         for phase in (each.name for each in done.study.phases if each.name not in found):
-            print_line(f"{path} ({phase}): not run, since its {next(iter(found))} has not chosen yet")
+            print_line(f"{path} ({phase}): not run because its {next(iter(found))} is not finished")
         inputs.print_unplanned(path, done)
     if html is not None and found:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -182,7 +182,7 @@ def store() -> None:
 def list_(places: tuple[Path, ...]) -> None:
     """Print the runs in the store of each PATH, a result or a folder of results.  [default: results]
 
-    A line for each change of the study shows when its runs were moved, and why.
+    Each change of the study has one line with the time and the reason.
     """
     from evogt_study.results.finished import read_store
 
@@ -200,15 +200,20 @@ def list_(places: tuple[Path, ...]) -> None:
 
 @store.command("prune")
 @_places
-@inputs.option("--older-than", "TIME", "Remove only runs that were moved longer ago: 90, 30m, 11h30m, 2d.")
+@inputs.option(
+    "--older-than", "TIME", "Remove only runs that moved to the store longer ago: 90 (seconds), 30m, 11h30m, 2d."
+)
 def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
-    """Remove the store of each PATH, a result or a folder of results, for good."""
+    """Remove the store of each PATH, a result or a folder of results.
+
+    Removed runs cannot be restored.
+    """
     from evogt_study.results.finished import prune_store
     from evogt_study.storage.lease import lock_result
     from evogt_study.workers.signals import parse_seconds
 
     if not places:
-        raise InputError("`PATH` must be a result or a folder, got none; `evogt store list` shows what there is")
+        raise InputError("`PATH` must be a result or a folder, got none. To list the stores, run `evogt store list`.")
     before = None if older_than is None else time.time() - parse_seconds(older_than, "--older-than")
     for result in _find_results(places):
         with lock_result(result):
@@ -216,15 +221,15 @@ def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
 
 
 def _find_results(places: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield results that may have a store.  Raises InputError for a path that has neither result nor store."""
+    """Yield results that may have a store.  Raises InputError if a path has neither a result nor a store."""
     for place in places or (Path("results"),):
-        if place.is_dir() or not places:  # the default folder may not be there yet
+        if place.is_dir() or not places:  # the default folder may not exist yet
             yield from (path.with_suffix("") for path in sorted(place.glob(f"*{STORE}")) if path.is_dir())
         elif store_folder(place).is_dir() or place.is_file():
             yield place
         else:
-            message = f"`PATH` must be a result beside which runs are kept, or a folder, got {place}"
-            raise InputError(f"{message}; there are none")
+            message = f"`PATH` must be a result or a folder, got {place}, which does not exist"
+            raise InputError(f"{message}. To list the stores, run `evogt store list`.")
 
 
 def _describe_kept(found: Kept) -> str:

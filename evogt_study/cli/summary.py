@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ANY = "the one there is"
 """Value of `--orders` without an axis.  No axis has this name."""
 OF_STATISTICS = "variables over at statistics units method confidence min_units missing pilot as_json"
-"""Options of `summary` that decide about statistics."""
+"""Options of `summary` that affect the statistics."""
 
 
 @click.command(
@@ -67,11 +67,11 @@ OF_STATISTICS = "variables over at statistics units method confidence min_units 
     default="",
 )
 @inputs.confidence_option
-@inputs.option("--min-units", "N", "Use Student below N seeds.", default=MIN_UNITS)
+@inputs.option("--min-units", "N", "Use Student's interval for fewer than N seeds.", default=MIN_UNITS)
 @inputs.units_option
 @inputs.option("--missing", "POLICY", "For missing runs: warn, raise an error or drop silently.", default="warn")
 @inputs.option(
-    "--incomplete", "POLICY", "For seeds of pooled means with failed runs: blocks, setups or omit.", default="blocks"
+    "--incomplete", "POLICY", "For seeds with failed runs in pooled means: blocks, setups or omit.", default="blocks"
 )
 @inputs.option("--rows", "NAME,...", "Axes and parameters shown as rows.  [default: all others]")
 @inputs.option("--columns", "AXIS,...", "Axes shown as columns.  Each cell then holds all statistics.", default=())
@@ -129,7 +129,7 @@ def summary(
 
 
 def _make_rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
-    """Return a row for each point of `dims`: coordinates, then variables, which are lists along other dimensions."""
+    """Return a row for each point of `dims`, with coordinates and variables.  Other dimensions become lists."""
     import numpy as np
 
     listed: list[tuple[str, list[int], Any]] = []
@@ -158,9 +158,15 @@ def _make_rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]
 )
 @inputs.option("--better", "RULE", 'lower, higher or "nearest 0.95".  [default: as the study declares]', default="")
 @inputs.option("--scale", "NAME", "Scale of the effect: ratio or difference.  [default: ratio if positive]", default="")
-@inputs.option("--margin", "NUMBER", "Difference, relative for ratios, that counts as equal.", type=float, default=0.0)
-@inputs.option("--failures", "POLICY", "Failed runs: loss or omit.", default="loss")
-@inputs.option("--family", "NAME", "all: adjust tests for the number of setups.", default="setup")
+@inputs.option(
+    "--margin",
+    "NUMBER",
+    "Largest difference that counts as equal.  It is relative for ratios.",
+    type=float,
+    default=0.0,
+)
+@inputs.option("--failures", "POLICY", "For failed runs: loss or omit.", default="loss")
+@inputs.option("--family", "NAME", "Tests that are adjusted together: setup or all.", default="setup")
 @inputs.confidence_option
 @inputs.units_option
 @inputs.json_option
@@ -170,8 +176,8 @@ def compare(
 ) -> None:  # fmt: skip
     """Compare the values of an axis on common seeds.
 
-    AXIS may be left out if only one axis can be compared.  Print one conclusion for each setup, then the effect of
-    each value relative to the leader with its confidence interval.
+    AXIS is optional if only one axis can be compared.  Print one conclusion for each setup, then the effect of each
+    value relative to the leader with its confidence interval.
     """
     from evogt_study.analysis.comparison import compare as compare_values
     from evogt_study.analysis.runs import find_finished_keys
@@ -186,7 +192,7 @@ def compare(
     strings = [name for name in known if values[name].dtype.kind in "OU"]
     dim = axis or next((names[0] for names in (known, strings) if len(names) == 1), None)
     if dim is None:
-        raise InputError(f"`AXIS` must be one of {', '.join(known) or 'none'}: name the axis to compare")
+        raise InputError(f"`AXIS` must be one of {', '.join(known) or 'none'}, got none. Name the axis to compare.")
     found = compare_values(values, dim, over, planned=find_finished_keys(runs), **options)
     if as_json:
         attributes = {key: found.attrs[key] for key in ("unit", "scale")}

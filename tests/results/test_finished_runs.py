@@ -73,7 +73,7 @@ def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
         "results/own.nc: not running; `evogt run` computes the rest",
         "results/own.nc (pilot): 12 runs, 9 not_run, 3 ok",
     ]
-    assert out.splitlines()[-1] == "results/own.nc (main): not run, since its pilot has not chosen yet"
+    assert out.splitlines()[-1] == "results/own.nc (main): not run because its pilot is not finished"
 
 
 def test_what_is_finished_can_be_opened(own_study, folder):
@@ -82,7 +82,7 @@ def test_what_is_finished_can_be_opened(own_study, folder):
     write_runs(path, plan_study(study)[0], range(3))
     with evs.open(path, pilot=True) as pilot:
         assert (pilot["run_status"].values == "ok").sum() == np.isfinite(pilot["error"].values).sum() == 3
-    with pytest.raises(ResultError, match="has no runs of the main: its pilot has not chosen yet; open it with pilot"):
+    with pytest.raises(ResultError, match="has no runs of the main: its pilot is not finished. Open the pilot with pilot"):
         evs.open(path)
     with pytest.raises(ResultError, match=r"cannot read .*none\.nc"):
         evs.open(folder / "none.nc")
