@@ -1,7 +1,7 @@
-"""The board: problems that others have published, solved by several methods at equal time and at equal error.
+"""Comparison of several methods on published problems, at equal time and at equal error.
 
-A study of the board has the axes `method`, `level` and `seed`, and the variables `error`, `error_joint` (all fields in
-one norm), `seconds` (CPU time), `unknowns` and `reference_error`.  Published values enter the table only.
+A study in studies/board has the axes `method`, `level` and `seed`, and the variables `error`, `error_joint` (all fields
+in one norm), `seconds` (CPU time), `unknowns` and `reference_error`.  Published values appear only in the table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from evogt_study.paper.published import OWN, Results, read_csv
 
 MEASURES = ["unknowns", "error", "error_joint", "seconds"]
 ROWS = "<!-- all rows -->"
-"""Separates the summary from the tables of the rows, for pages that include one of them."""
+"""Separator between the summary and the tables of the rows, for pages that include one part."""
 SUMMARY = (
     "problem", "published best", "gtransnet: error", "in one norm", "CPU s", "best other: error in no more seconds",
     "gtransnet over best other", "fastest other: CPU s for no more error", "error of reference",
@@ -28,14 +28,14 @@ METHODS = ("method", "unknowns", "error", "CPU s", "least error in no more secon
 
 
 class BoardRow(NamedTuple):
-    """One problem: its published value with its source, and medians over the seeds for each method and level."""
+    """Published value and source of one problem, and medians over the seeds for each method and level."""
 
     published: Mapping[str, str]
     levels: pd.DataFrame
     reference_error: float
 
     def compare_methods(self) -> pd.DataFrame:
-        """Return the best level of each method, and its levels that compete with the best level of `OWN`."""
+        """Return the best level of each method, with its least error and time against the best level of `OWN`."""
         levels = self.levels
         best = levels.loc[levels.groupby("method", sort=False)["error"].idxmin()].set_index("method")
         own = best.loc[OWN]
@@ -45,7 +45,7 @@ class BoardRow(NamedTuple):
 
 
 def check_board(folder: Path) -> list[dict[str, str]]:
-    """Return the rows of the published file.  Raises InputError if it cannot be read."""
+    """Return the rows of the file board.csv.  Raises InputError if the file cannot be read."""
     return read_csv(folder / "board.csv", "study", "problem", "published", "by", "source", "note")
 
 
@@ -66,7 +66,7 @@ def read_board(published: Sequence[Mapping[str, str]], results: Results) -> list
 
 
 def summarise_board(rows: Sequence[BoardRow]) -> list[list[str]]:
-    """Return the cells of the summary: one line for each problem."""
+    """Return the cells of the summary, with one row for each problem."""
     body = []
     for row in rows:
         table, value, levels = row.compare_methods(), row.published["published"], row.levels
@@ -85,7 +85,7 @@ def summarise_board(rows: Sequence[BoardRow]) -> list[list[str]]:
 
 
 def format_board(rows: Sequence[BoardRow]) -> str:
-    """Return the tables as Markdown: the summary, then one table for each problem with its methods at their best."""
+    """Return Markdown with the summary and one table for each problem with the best level of each method."""
     summary = render_table(SUMMARY, summarise_board(rows), "markdown")
     parts = ["<!-- made by: evogt reproduce --board -->", summary, ROWS]
     for row in rows:
@@ -105,7 +105,7 @@ def format_board(rows: Sequence[BoardRow]) -> str:
 
 
 def list_levels(rows: Sequence[BoardRow]) -> str:
-    """Return all levels of all methods as CSV."""
+    """Return one row for each method and level as CSV."""
     header = ["study", "method", *MEASURES, "published", "source"]
     body = [
         [row.published["study"], level["method"], f"{level['unknowns']:.0f}", f"{level['error']:.6g}",
@@ -117,5 +117,5 @@ def list_levels(rows: Sequence[BoardRow]) -> str:
 
 
 def _show(value: float, form: str = ".1e") -> str:
-    """Return a number with a short power of ten: 1.0e-4; a dash for a missing one."""
+    """Return a number with a short power of ten, such as 1.0e-4, or a dash for NaN."""
     return "—" if math.isnan(value) else f"{value:{form}}".replace("e-0", "e-").replace("e+00", "")

@@ -1,4 +1,7 @@
-"""The command `evogt reproduce`.  It starts workers before the imports for the computation, which take a second."""
+"""The command `evogt reproduce`.
+
+The command starts workers before it imports the code of the computation.  These imports take a second.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from evogt_study.text import print_line, print_text
 @inputs.option(
     "--published", "PATH", "Folder of the published numbers.", type=inputs.PATH, default=Path("data/published")
 )
-@inputs.option("--board", "", "Run studies/board: problems published by others, by many methods.")
+@inputs.option("--board", "", "Compare many methods on published problems, with the studies in studies/board.")
 @inputs.workers_option
 @inputs.scheduler_options
 @inputs.quiet_option
@@ -37,8 +40,9 @@ def reproduce(
 ) -> None:  # fmt: skip
     """Run the paper's studies and judge each published number.
 
-    STUDIES are files or folders, by default studies/paper.  Exit code 1 if a number differs that is not in the list of
-    known differences.  With --board, the default is studies/board, and the command writes a table of all methods.
+    STUDIES are files or folders, by default studies/paper.  The exit code is 1 if a number differs that is not in the
+    list of known differences.  With --board, the default is studies/board, and the command writes a table of all
+    methods.
     """
     from evogt_study.cli.run import prestart_workers
 

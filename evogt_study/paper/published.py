@@ -1,9 +1,10 @@
 """Each published number of the paper and the study that computes it.
 
-A CSV file in data/published holds the numbers of one table or of a passage of text, one in each row.  For each file,
-`TABLES` names the studies and reads the number of a row from their results.  `CLAIMS` has the numbers of the text.
-`find_measure` gives the comparison.  The readers do not see the published values.  A published number is stored as
-printed, because its text gives the number of digits that a computed value confirms.
+A CSV file in data/published holds the numbers of one table or of a passage of text.  Each row has one number.  For each
+file, `TABLES` names the studies and has a function that reads the number of a row from their results.  `CLAIMS` has the
+functions for the numbers of the text.  `find_measure` returns the method of comparison.  These functions do not see the
+published values.  A published number is stored as printed, because its text gives the number of digits that a computed
+value confirms.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from evogt_study.pde.methods.declarations import VARIABLES
 from evogt_study.schema.variables import Status, status_codes
 
 KNOWN = "known_differences"
-"""The CSV that explains differences: the file, labels that single out the entries, and the explanation."""
+"""Name of the CSV file with the known differences and their explanations."""
 
 OWN = "gtransnet"
 VECTORS = ("mode", "node")
-"""Dimensions of one run."""
+"""Dimensions of the vectors that one run returns."""
 UNRESOLVED = 2.22e-16  # tab:diagnostics: sigma_min(M_q) <= eps_mach sigma_max(M_q)
 
 Results = Mapping[str, xr.Dataset]
-"""Results by the study's name; a pilot's runs by "NAME/pilot"."""
+"""Results by the name of the study, and results of pilots by "NAME/pilot"."""
 Labels = Mapping[str, str]
 
 
@@ -48,7 +49,7 @@ class Verdict(StrEnum):
 
 
 class Measure(StrEnum):
-    """Meaning of a published number: its digits, the order of magnitude of rounding noise, or an upper bound."""
+    """Meaning of a published number: digits, order of magnitude (for rounding errors) or upper bound."""
 
     digits = "digits"
     order = "order"
@@ -76,8 +77,9 @@ def find_last_digit(text: str) -> float:
 def judge_value(published: str, computed: float | str, measure: Measure = Measure.digits) -> Verdict:
     """Return the verdict on a printed number or string.
 
-    All digits: the computed value rounds, once, to the printed one.  One unit: it rounds to a neighbour of it.  Same
-    order: less than half a decade apart, if the measure of the number is its order.
+    "All digits" means that the computed value rounds to the printed value.  "One unit" means that it rounds to a
+    neighbour of the printed value.  "Same order" means that the values differ by less than half a decade, if the
+    measure is the order.
     """
     if isinstance(computed, str):
         return Verdict.all_digits if computed == published else Verdict.differs
@@ -87,7 +89,7 @@ def judge_value(published: str, computed: float | str, measure: Measure = Measur
     if measure is Measure.bound:
         return Verdict.all_digits if computed <= target else Verdict.differs
     units = abs(computed - target) / find_last_digit(published)
-    if units <= 0.5 * (1.0 + 1e-9):  # a value on the half-unit itself may round either way
+    if units <= 0.5 * (1.0 + 1e-9):  # a value on the half unit may round up or down
         return Verdict.all_digits
     if measure is Measure.order:
         # zero and numbers of different signs have no ratio in decades
@@ -97,7 +99,7 @@ def judge_value(published: str, computed: float | str, measure: Measure = Measur
 
 
 class Computed(NamedTuple):
-    """A number or string, and the runs behind it."""
+    """A computed number or string, with its numbers of ok and planned runs."""
 
     value: float | str
     n_ok: int
@@ -106,7 +108,7 @@ class Computed(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One published number: its place, what it is, and its text."""
+    """One published number with its file, table, labels and printed text."""
 
     file: str
     table: str
@@ -118,8 +120,9 @@ class Row:
 class Entry(Row):
     """One published number beside the computed one.
 
-    file: the CSV in data/published, without suffix; table: the paper's label, or "text"; labels: as printed (epsilon,
-    dictionary, variable, statistic, ...); n_ok, n_planned: its runs; known: the explanation of a known difference.
+    `file` is the CSV file in data/published without suffix, and `table` is the label in the paper or "text".  The
+    `labels` are printed values of epsilon, dictionary, variable, statistic and others.  `known` is the explanation of a
+    known difference.
     """
 
     computed: float | str
@@ -131,7 +134,7 @@ class Entry(Row):
 
     @property
     def relative_difference(self) -> float:
-        """(computed - published) / |published|, or NaN for a string and for zero."""
+        """Value of (computed - published) / |published|, or NaN for a string and for zero."""
         published = to_number(self.published)
         if isinstance(self.computed, str) or not published:
             return math.nan
@@ -139,28 +142,28 @@ class Entry(Row):
 
     @property
     def is_known(self) -> bool:
-        """True for a difference that the list of known differences explains."""
+        """True if the number differs and the list of known differences explains the difference."""
         return self.verdict is Verdict.differs and bool(self.known)
 
     @property
     def agrees(self) -> bool:
-        """True if the number is confirmed, or its difference is a known one."""
+        """True if the number does not differ or its difference is known."""
         return self.verdict is not Verdict.differs or self.is_known
 
 
 class PublishedTable(NamedTuple):
-    """The studies of a row of one CSV, and the function that reads its number from their results."""
+    """Two functions for the rows of one CSV file: the studies of a row, and its number in their results."""
 
     studies: Callable[[Labels], tuple[str, ...]]
     read: Callable[[Results, Labels], Computed]
 
 
 class NotComputedError(Exception):
-    """The given studies do not compute this number: they have other values on their axes."""
+    """The given studies do not compute this number, because their axes have other values."""
 
 
 def select(data: xr.Dataset, variable: str, labels: Labels) -> xr.DataArray:
-    """Return a variable at the labels that are dimensions.  It is missing if no run was ok and so none returned it.
+    """Return a variable at the labels that are dimensions, or NaN if no run returned the variable.
 
     Raises NotComputedError if a label is not on its axis, and InputError for an unknown variable.
     """
@@ -177,30 +180,30 @@ def select(data: xr.Dataset, variable: str, labels: Labels) -> xr.DataArray:
 
 
 def count_runs_behind(value: float | str, *arrays: xr.DataArray) -> Computed:
-    """Return a value with the number of runs in the arrays, and of runs that have a finite number."""
+    """Return a value with the number of runs in the arrays, and the number of runs with a finite value."""
     known = [(abs(each) < np.inf).any([dim for dim in each.dims if dim in VECTORS]) for each in arrays]
     return Computed(value, sum(int(each.sum()) for each in known), sum(each.size for each in known))
 
 
 def compute(values: xr.DataArray, statistic: str = "mean") -> Computed:
-    """Return a statistic over all dimensions that are left, by the paper's name for it, from unrounded values."""
+    """Return a statistic of unrounded values over all dimensions.  The name of the statistic is from the paper."""
     if statistic == "max" or not values.dims:
         return count_runs_behind(float(values.max()), values)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IncompleteWarning)  # n_ok says it
+        warnings.simplefilter("ignore", IncompleteWarning)  # `n_ok` has this information
         found = summary(values.reset_coords(drop=True), over=[str(dim) for dim in values.dims], statistics=[statistic])
     return count_runs_behind(float(found[statistic]), values)
 
 
 def compute_gain(values: xr.DataArray, dictionaries: str, name: str) -> Computed:
-    """Return the gain T/G: the statistic of one dictionary over the statistic of another."""
+    """Return the gain T/G, the ratio of the statistics of two dictionaries."""
     pair = [values.sel(dictionary=each) for each in dictionaries.split("/")]
     first, second = (float(compute(each, {"gain": "mean", "median_gain": "median"}[name]).value) for each in pair)
-    return count_runs_behind(first / second, *pair)  # of unrounded statistics, as the paper's gains are
+    return count_runs_behind(first / second, *pair)  # the paper also divides unrounded statistics
 
 
 def read_statistic(data: xr.Dataset, labels: Labels) -> Computed:
-    """Return a statistic over seeds, or a gain "transnet/gtransnet", which is no value of the axis."""
+    """Return a statistic over seeds, or the gain of two dictionaries such as "transnet/gtransnet"."""
     values = select(data, labels["variable"], {key: text for key, text in labels.items() if "/" not in text})
     if "/" in labels.get("dictionary", ""):
         return compute_gain(values, labels["dictionary"], labels["statistic"])
@@ -208,7 +211,7 @@ def read_statistic(data: xr.Dataset, labels: Labels) -> Computed:
 
 
 def _make_study_table(template: str, read: Callable[[xr.Dataset, Labels], Computed] = read_statistic) -> PublishedTable:
-    """Return a table whose rows belong to one study each: the template with the labels of the row."""
+    """Return a table with one study for each row.  The labels of the row complete the name `template`."""
     return PublishedTable(
         lambda labels: (_find_study(template, labels),),
         lambda results, labels: read(results[_find_study(template, labels)], labels),
@@ -252,12 +255,12 @@ def _read_p1_fem(data: xr.Dataset, labels: Labels) -> Computed:
 
 
 def _read_gamma_selected(results: Results, labels: Labels) -> Computed:
-    """Return the pilot's choice with the pilot's runs, or the value that the study file prescribes with the study's."""
+    """Return gamma with the runs of the pilot that chose it.  Without a pilot, use the runs of the study."""
     name = _find_study("{study}", labels)
     runs = results.get(f"{name}/pilot", results[name])
     planned = select(runs, "run_key", labels) != ""
     ok = planned & (status_codes(select(runs, "run_status", labels)) == Status.ok)
-    # as a string, so that the choice has to be met and not only to be near
+    # as a string, so that the choice must be equal
     gamma = float(select(results[name], "gamma", labels))
     return Computed(f"{gamma:g}", int(ok.sum()), int(planned.sum()))
 
@@ -294,18 +297,21 @@ def _find_largest(*values: xr.DataArray) -> float:
 
 
 def _compute_difference(values: xr.DataArray, reference: xr.DataArray) -> float:
-    """Return the relative weighted L2 difference of two runs' vectors."""
+    """Return the relative weighted L2 difference of the vectors of two runs."""
     weights = values.coords.get("weight", 1.0)
     return math.sqrt(float((weights * (values - reference) ** 2).sum()) / float((weights * reference**2).sum()))
 
 
 def _compare_refined(errors: xr.DataArray, defects: xr.DataArray) -> float | str:
-    """Return |e_fine - e| / e of the final errors; in 2-D of the case with the largest stiffness defect."""
+    """Return the largest |e_fine - e| / e of the final errors.
+
+    In 2-D, the given case must have the largest stiffness defect.
+    """
     if "epsilon" not in errors.dims and np.isfinite(defects.values).any():
         worst = defects.isel(defects.argmax(...))
         if any(str(errors[name].item()) != str(worst[name].item()) for name in ("epsilon", "dictionary", "seed")):
             return "another case has the largest defect"
-    coarse, fine = errors.isel(quadrature=0), errors.isel(quadrature=1)  # first the rule of the study itself
+    coarse, fine = errors.isel(quadrature=0), errors.isel(quadrature=1)  # the first rule is the rule of the study
     return float((abs(fine - coarse) / coarse).max())
 
 
@@ -355,7 +361,7 @@ CLAIMS: Mapping[str, tuple[Callable[..., float | str], *tuple[str, ...]]] = {
     "relative difference dt=0.002 vs dt=0.001 on 320^2": (_compute_difference, _GRIDS[1], _GRIDS[2]),
     "relative difference 160^2, dt=0.002 vs 320^2, dt=0.001": (_compute_difference, _GRIDS[0], _GRIDS[2]),
 }  # fmt: skip
-"""The function that computes a number, by the variable of its row, and "STUDY VARIABLE AXIS=VALUE" of its arguments."""
+"""Function that computes each number of the text, by variable, with its arguments as "STUDY VARIABLE AXIS=VALUE"."""
 
 
 def _read_claim(results: Results, labels: Labels) -> Computed:
@@ -367,7 +373,7 @@ def _read_claim(results: Results, labels: Labels) -> Computed:
 
 
 def find_measure(row: Row) -> Measure:
-    """Return the measure of a number: rounding noise is judged by its order, and a bound holds or not."""
+    """Return the measure of a number.  The measure of rounding errors is their order of magnitude."""
     variable = row.labels["variable"]
     if "upper bound" in variable:
         return Measure.bound
@@ -384,7 +390,7 @@ RENAMED = {
     "evolution": "space_time_evolution", "p1_fem_oscillatory_1d": "p1_fem_oscillatory",
     "p1_fem_target_1d": "p1_fem_target",
 }  # fmt: skip
-"""Studies by the names that the labels give them."""
+"""Names of studies by their names in the labels."""
 _READERS: Mapping[str, PublishedTable] = {
     "p1_fem": _make_study_table("p1_fem_{problem}", _read_p1_fem),
     "conditioning": _make_study_table("oscillatory_1d", _read_conditioning),
@@ -405,7 +411,7 @@ TABLES: Mapping[str, PublishedTable] = {
         "nonseparable_3d", "cross_grid", "allen_cahn_2d", "allen_cahn_reference", "gamma_selected", "claims",
     )
 }  # fmt: skip
-"""Tables by the name of their CSV, in the order of the paper.  Most have statistics of the study of that name."""
+"""Tables by the name of their CSV file, in the order of the paper."""
 
 
 def read_published(folder: Path) -> list[Row]:
@@ -428,7 +434,7 @@ def read_published(folder: Path) -> list[Row]:
 def read_csv(path: Path, *needed: str) -> list[dict[str, str]]:
     """Read the rows of a CSV file with at least the columns `needed`.
 
-    Raises InputError, with file and line, if it cannot be read, has no such column, or a row of another length.
+    Raises InputError with file and line if the file cannot be read, lacks a column, or has a row of another length.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -453,7 +459,7 @@ def read_csv(path: Path, *needed: str) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class KnownDifference:
-    """Entries of a file, selected by labels, with a known difference; the computed value and the explanation."""
+    """Known difference of some entries of a file, with the computed value and the explanation."""
 
     file: str
     labels: Labels
@@ -461,13 +467,15 @@ class KnownDifference:
     explanation: str
 
     def explains(self, row: Row, computed: float | str) -> bool:
-        """Test for a row that is one of these entries and has the known value."""
+        """Return True if a row is one of these entries and has the known value."""
         named = self.file == row.file and all(row.labels.get(key) == text for key, text in self.labels.items())
         return named and judge_value(self.computed, computed) is Verdict.all_digits
 
 
 def read_known_differences(folder: Path) -> list[KnownDifference]:
-    """Read the list of known differences: columns file, entries ("k=8; statistic=mean"), computed and explanation.
+    """Read the list of known differences from its CSV file.
+
+    The columns are file, entries ("k=8; statistic=mean"), computed and explanation.
 
     Raises InputError if the list cannot be read or names a file that does not exist.
     """
@@ -485,9 +493,9 @@ def read_known_differences(folder: Path) -> list[KnownDifference]:
 
 
 def judge_numbers(rows: Sequence[Row], results: Results, known: Sequence[KnownDifference] = ()) -> list[Entry]:
-    """Return an entry for each row whose studies are among the `results`, with its values on their axes.
+    """Return an entry for each published number that the `results` contain.
 
-    Raises InputError for a row that nothing could compute.
+    Raises InputError for a row that no study can compute.
     """
     entries = []
     for row in rows:
@@ -497,12 +505,12 @@ def judge_numbers(rows: Sequence[Row], results: Results, known: Sequence[KnownDi
             value, n_ok, n_planned = TABLES[row.file].read(results, row.labels)
         except NotComputedError:
             continue
-        except (KeyError, ValueError) as error:  # labels that no table has
+        except (KeyError, ValueError) as error:  # no table has these labels
             raise InputError(f"cannot read the published number {row.labels} of {row.file}: {error!r}") from None
         measure, reason = find_measure(row), ""
         verdict = judge_value(row.published, value, measure)
         if n_ok < n_planned:
-            verdict = Verdict.differs  # a number over the runs that are left is another number
+            verdict = Verdict.differs  # a statistic of fewer runs is another number
         elif verdict is Verdict.differs:
             reason = next((each.explanation for each in known if each.explains(row, value)), "")
         entries.append(Entry(**vars(row), computed=value, measure=measure, verdict=verdict, n_ok=n_ok,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TITLE = "The paper's published numbers, computed again"
 COMMAND = "evogt reproduce studies/paper"
-EXTRA_DIGITS = 3  # of a computed value beyond the printed ones, so that a reader sees how it rounds
+EXTRA_DIGITS = 3  # of a computed value beyond the printed digits, to show its rounding
 CSV_COLUMNS = (
     "file", "table", "labels", "published", "computed", "relative_difference", "measure", "verdict", "known",
     "n_ok", "n_planned",
@@ -28,11 +28,11 @@ PHRASES = {
     Verdict.differs: ("differs", "differ"),
 }
 SPEAKING = frozenset({"dictionary", "method", "problem", "variable", "statistic"})
-"""Labels whose values need no name beside them."""
+"""Labels with values that are clear without the name of the label."""
 
 
 def summarise(entries: Sequence[Entry]) -> str:
-    """Return one sentence: "3 published numbers: 2 agree in all printed digits, 1 differs (known)"."""
+    """Return one sentence, such as "3 published numbers: 2 agree in all printed digits, 1 differs (known)"."""
     if not entries:
         return "no published numbers"
     numbers = Counter(entry.verdict for entry in entries)
@@ -53,7 +53,7 @@ def summarise(entries: Sequence[Entry]) -> str:
 
 
 def format_computed(published: str, computed: float | str) -> str:
-    """Return the computed value as the published one is printed, with three more digits.
+    """Return the computed value in the format of the published value, with three more digits.
 
     An integer has no decimals if the paper prints an integer.  A value far from the printed form has a power of ten.
 
@@ -75,25 +75,26 @@ def format_computed(published: str, computed: float | str) -> str:
 
 
 def _format_power(value: float, form: str) -> str:
-    """Return a number with a power of ten as the published files write it: "4.50e-2" for "4.50e-02"."""
+    """Return a number with a short power of ten, "4.50e-2" for "4.50e-02"."""
     mantissa, _, power = f"{value:{form}}".partition("e")
     return f"{mantissa}e{int(power)}"
 
 
 def sort_disagreements(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries that do not agree in all digits: unexplained differences, known ones, then near misses."""
+    """Return the entries that do not agree in all digits, with unexplained differences first."""
     order = [Verdict.differs, Verdict.one_unit, Verdict.same_order]
     rest = [entry for entry in entries if entry.verdict in order]
-    return sorted(rest, key=lambda entry: (order.index(entry.verdict), entry.is_known))  # else in the paper's order
+    # entries with equal keys stay in the order of the paper
+    return sorted(rest, key=lambda entry: (order.index(entry.verdict), entry.is_known))
 
 
 def list_explanations(entries: Sequence[Entry]) -> list[str]:
-    """Return the explanations of known differences, each once, on one line."""
+    """Return the different explanations of known differences, each as one line."""
     return list(dict.fromkeys(" ".join(entry.known.split()) for entry in sort_disagreements(entries) if entry.known))
 
 
 def count_by_file(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
-    """Return the header and one row for each file: how many numbers, and how many with each verdict."""
+    """Return the header, and one row for each file with the number of entries by verdict."""
     header = ["file", "table", "numbers", "all digits", "one unit", "order", "differs"]
     body = []
     for file, own in _group_by_file(entries):
@@ -103,7 +104,7 @@ def count_by_file(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]
 
 
 def to_terminal(entries: Sequence[Entry]) -> str:
-    """Return plain text: a line for each file, the numbers that do not agree in all digits, then explanations."""
+    """Return plain text with a line for each file, the numbers that do not agree, and the explanations."""
     parts = [render_table(*count_by_file(entries), "text")]
     rest, notes = sort_disagreements(entries), list_explanations(entries)
     if rest:
@@ -123,7 +124,7 @@ def to_terminal(entries: Sequence[Entry]) -> str:
 def to_markdown(entries: Sequence[Entry], provenance: Mapping[str, str], figures: Sequence[PlottedFigure] = ()) -> str:
     """Return a summary, explanations of differences, a table for each file, and provenance.
 
-    figures: their PNG files are beside the report.
+    The PNG files of the `figures` are beside the report.
     """
     overview = render_table(*count_by_file(entries), "markdown")
     parts = [f"# {TITLE}", f"{summarise(entries)}.", overview]
@@ -144,7 +145,7 @@ def to_markdown(entries: Sequence[Entry], provenance: Mapping[str, str], figures
 
 
 def to_csv(entries: Sequence[Entry]) -> str:
-    """Return one row for each number; computed values in full precision."""
+    """Return CSV with one row for each number.  Computed values have full precision."""
     body = [
         [
             entry.file, entry.table, "; ".join(f"{name}={value}" for name, value in entry.labels.items()),
@@ -167,7 +168,7 @@ def _list_tables(entries: Sequence[Entry]) -> str:
 
 
 def _describe_outcome(entry: Entry, notes: Sequence[str]) -> list[str]:
-    """Return published, computed, relative difference, verdict with the number of its explanation, and runs."""
+    """Return the cells of an entry from "published" to "runs".  The verdict has the number of its explanation."""
     difference = entry.relative_difference
     relative = _format_power(difference, "+.1e") if math.isfinite(difference) else "—"
     verdict = f"{entry.verdict} (known)" if entry.is_known else str(entry.verdict)

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Text for the terminal, files by name, a conclusion, and whether all numbers agree and all runs are ok."""
+    """Text for the terminal, files by name, and a conclusion.
+
+    `holds` is True if all numbers agree and all runs are ok.
+    """
 
     text: str
     files: Mapping[str, bytes]
@@ -35,17 +38,20 @@ class Reproduction:
 
 
 def read_studies(paths: Iterable[Path]) -> list[Study]:
-    """Read the studies of files and folders, in the order of their names.  Raises InputError without any."""
+    """Return the studies of files and folders, in the order of their names.
+
+    Raises InputError if the paths hold no study.
+    """
     files: list[Path] = []
     for path in paths:
         if not path.exists():
             raise InputError(
                 f"`STUDIES` must be study files or folders, got {path}, which does not exist. Run from a checkout of "
-                "the project, or name them"
+                "the project, or name the study files"
             )
         files += sorted(path.glob("*.toml")) if path.is_dir() else [path]
     if not files:
-        raise InputError("`STUDIES` must be study files or folders that hold some, got none")
+        raise InputError("`STUDIES` must be study files or folders with study files, got none")
     studies = [Study.from_file(file) for file in files]
     ((name, count),) = Counter(study.name for study in studies).most_common(1)
     if count > 1:
@@ -54,7 +60,7 @@ def read_studies(paths: Iterable[Path]) -> list[Study]:
 
 
 def read_results(paths: Iterable[Path]) -> Results:
-    """Read result files: the main phase by the study's name, a pilot by "NAME/pilot"."""
+    """Read result files.  The key of a main phase is the name of the study, and the key of a pilot is "NAME/pilot"."""
     return {
         path.stem if phase == MAIN else f"{path.stem}/{phase}": data
         for path in paths
@@ -63,21 +69,21 @@ def read_results(paths: Iterable[Path]) -> Results:
 
 
 def count_failures(results: Results) -> tuple[int, str]:
-    """Return how many planned runs are not ok, and the text "118 runs, 0 not ok"."""
+    """Return the number of planned runs that are not ok, and a text such as "118 runs, 0 not ok"."""
     planned = [status_codes(data["run_status"])[data["run_key"].values != ""] for data in results.values()]
     failures = sum(int(np.count_nonzero(each != Status.ok)) for each in planned)
     return failures, f"{sum(each.size for each in planned)} runs, {failures} not ok"
 
 
 def judge_results(rows: Sequence[Row], known: Sequence[KnownDifference], results: Results) -> Reproduction:
-    """Judge every published number that the results have, and draw the figures of the paper."""
+    """Judge every published number that the results contain, and draw the figures of the paper."""
     from evogt_study.plots.style import encode_figure  # 0.4 s, with matplotlib, after the runs
     from evogt_study.publishing.report import PROVENANCE
 
     entries = judge_numbers(rows, results, known)
     failures, counts = count_failures(results)
     figures = draw_figures(results)
-    versions = {}  # that computed the results, from their own attributes; several if they differ
+    versions = {}  # all different values of each attribute of the results
     for attribute, name in PROVENANCE.items():
         values = sorted({str(data.attrs[attribute]) for data in results.values() if attribute in data.attrs})
         versions[name] = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else "; ".join(values)
@@ -94,7 +100,7 @@ def judge_results(rows: Sequence[Row], known: Sequence[KnownDifference], results
 
 
 def compare_methods(published: Sequence[Mapping[str, str]], results: Results) -> Reproduction:
-    """Compare the methods of the board in tables."""
+    """Return tables that compare the methods of the board."""
     rows = read_board(published, results)
     failures, counts = count_failures(results)
     files = {"board.md": format_board(rows).encode(), "board.csv": list_levels(rows).encode()}
@@ -102,7 +108,7 @@ def compare_methods(published: Sequence[Mapping[str, str]], results: Results) ->
 
 
 def draw_figures(results: Results) -> list[PlottedFigure]:
-    """Draw the paper's two figures, if the studies that they show are among the results."""
+    """Draw each of the two figures of the paper if the results contain its studies."""
     from evogt_study.plots.catalogue import draw_kind
     from evogt_study.plots.groups import PlotRequest
 
@@ -120,7 +126,7 @@ def draw_figures(results: Results) -> list[PlottedFigure]:
 
 
 def compare_energies(results: Results) -> xr.Dataset:
-    """Return energy over initial energy of the finite differences and of GTransNet with seed 0, the paper's figure."""
+    """Return energy over initial energy of the finite differences and of GTransNet with seed 0."""
     reference = results["allen_cahn_reference"].sel(points=160, dt=0.002)
     run = results["allen_cahn_2d"].sel(dictionary="gtransnet", seed=0)
     energies = [each["free_energy_history"].reset_coords(drop=True) for each in (reference, run)]

@@ -1,4 +1,4 @@
-"""Plot arrays of the runs: time series, the decay of singular values, and the field of one run beside the exact one."""
+"""Plot arrays of the runs: time series, the decay of singular values, and the fields of one run."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import Status, status_codes
 
-MAX_WHOLE_BAND = 20  # runs whose band shows all of them; with more, it goes from 5 % to 95 %
-GRID_POINTS = 200  # of a grid for runs that have points of their own
-MIN_UNMARKED = 15  # places from which on lines have no markers
+MAX_WHOLE_BAND = 20  # with more runs, a band shows the 5 % to 95 % quantiles
+GRID_POINTS = 200  # of the common grid for runs with different points
+MIN_UNMARKED = 15  # lines with fewer points have markers
 SINGULAR_VALUES = "singular_values"
 MAX_CUTS = 4
 FIELD, _EXACT = "field", "exact_field"
 MAX_CELLS = 1000
-"""Cells of a panel in a direction: its 2.9 inches have 870 dots at 300 to an inch, and each cell takes 200 bytes."""
-_ROUNDING = 1e-14  # relative differences at or below which points agree, as at the boundary
+"""Largest number of cells of a panel in one direction.  A panel of 2.9 inches has 870 dots at 300 dots per inch."""
+_ROUNDING = 1e-14  # largest relative difference of equal points, as at the boundary
 DIRECTIONS = ("x", "y", "z")
 
 
@@ -35,10 +35,10 @@ DIRECTIONS = ("x", "y", "z")
 
 
 def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw a variable over its own dimension: the median of each series, within a band of its runs.
+    """Draw a variable over its own dimension, with the median and a band of the runs of each series.
 
-    The bands are of all runs if no series has more than `MAX_WHOLE_BAND`, else from 5 % to 95 %, at each place by
-    itself.  Raises InputError for a variable without one dimension of its own.
+    The bands show all runs if no series has more than `MAX_WHOLE_BAND` runs.  Otherwise they show the 5 % to 95 %
+    quantiles at each point.  Raises InputError unless the variable has exactly one dimension besides the axes.
     """
     data, dim = _find_abscissa(data, variable)
     runs = groups.group_runs(data, variable, request, wanted=("hue", "col"), own=True)
@@ -60,10 +60,10 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
 
 
 def _find_abscissa(data: xr.Dataset, variable: str) -> tuple[xr.Dataset, str]:
-    """Return the one dimension of a variable besides the axes, or the coordinate that each run has of its own along it.
+    """Return the data, and the name of the one dimension of a variable besides the axes, or of its coordinate.
 
-    A coordinate `t` of the runs has the index `t_index`.  The data then have the variable on a common grid of it.
-    Raises InputError for a variable with another number of dimensions.
+    A coordinate `t` of the runs has the index `t_index`.  The returned data then have the variable on a common grid of
+    `t`.  Raises InputError for a variable with another number of dimensions.
     """
     values, own = groups.get_numeric_array(data, variable), groups.find_own_dimensions(data, variable)
     if len(own) != 1:
@@ -83,7 +83,7 @@ def _find_abscissa(data: xr.Dataset, variable: str) -> tuple[xr.Dataset, str]:
 
 
 def _draw_bundles(canvas: Canvas, runs: groups.GroupedRuns, x: Array, values: Array) -> None:
-    """Draw median and band of each series at each x.  Runs without any value are left out."""
+    """Draw median and band of each series at each x.  Omit runs without any value."""
     levels = (0.0, 0.5, 1.0) if runs.largest <= MAX_WHOLE_BAND else (0.05, 0.5, 0.95)
     for panel, one in np.ndindex(values.shape[:2]):
         lines, axes, mark = values[panel, one, 0], canvas.axes[panel], style.choose_series_style(one)
@@ -105,9 +105,9 @@ def _explain_band(runs: groups.GroupedRuns) -> str:
     return f"line: median; band: {part} runs over {', '.join(runs.over)}"
 
 
-# a mode, node or feature is not a quantity; singular values have `spectrum`
+# a mode, node or feature is not a quantity, and singular values have the kind `spectrum`
 def is_time_series(data: xr.Dataset, variable: str) -> bool:
-    """Test for a variable that is drawn well as a line over its one own dimension."""
+    """Return True if a variable has one numeric dimension besides the axes to draw a line over."""
     own = groups.find_own_dimensions(data, variable)
     if len(own) != 1 or data[variable].dtype.kind not in "iuf" or own[0] in ("mode", "node", "feature"):
         return False
@@ -115,10 +115,10 @@ def is_time_series(data: xr.Dataset, variable: str) -> bool:
 
 
 def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw the decay of singular values, with a line at the square root of each threshold `tau`, at most four.
+    """Draw the decay of singular values, with lines at the square roots of at most four thresholds `tau`.
 
-    An axis tau has no curves of its own: its runs have the same singular values, so the first with a value is drawn.
-    `at` may select one tau, whose cut is then the only one.  Raises InputError if they were not recorded.
+    All runs along an axis tau have equal singular values, so the function draws the first run with a value.  `at` may
+    select one tau.  Raises InputError if the study did not record singular values.
     """
     if variable not in data:
         raise InputError(f"`{variable}` must be in the file to draw it. Put it into `record` of the study's [output]")
@@ -174,10 +174,10 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
 
 
 def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw the field of one run, beside the exact field and the absolute error: curves, panels, or panels of a slice.
+    """Draw the field of one run, the exact field and the absolute error.  In 3-D, draw a slice.
 
-    `at` selects the run (default: the first that is ok), the nearest `time` (the last) and, in 3-D, a slice (`z=0.5`).
-    Raises InputError if no field is recorded, or there is no such run.
+    `at` selects the run, by default the first run that is ok.  It also selects the nearest `time`, by default the last,
+    and a slice in 3-D, by default `z=0.5`.  Raises InputError if the result has no field or no such run.
     """
     run, where = _select_run(data, request)
     numerical, exact = run[variable], run.get(_EXACT)
@@ -194,7 +194,7 @@ def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotte
 
 
 def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str]:
-    """Return the fields of one run at one time, over at most two directions, and a description of the selection."""
+    """Return the fields of one run at one time over at most two directions, and a text with the selection."""
     if FIELD not in data:
         raise InputError(f"`{FIELD}` must be in the file to draw it. Put it into `record` of the study's [output]")
     axes = groups.find_axes(data, FIELD)
@@ -227,7 +227,7 @@ def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str
 def _draw_curves(
     numerical: xr.DataArray, exact: xr.DataArray | None, error: Array | None, request: PlotRequest
 ) -> Canvas:
-    """Draw numerical and exact solution over one direction, and below them the absolute error, logarithmic."""
+    """Draw the numerical and exact solution over one direction, and the absolute error in a lower panel."""
     (dim,) = map(str, numerical.dims)
     x = np.asarray(numerical[dim].values, dtype=float)
     rows = 1 if error is None else 2
@@ -252,9 +252,10 @@ def _draw_curves(
 def _draw_panels(
     numerical: xr.DataArray, exact: xr.DataArray | None, error: Array | None, request: PlotRequest
 ) -> Canvas:
-    """Draw exact field, numerical field and absolute error over two directions, the first two on one scale.
+    """Draw exact field, numerical field and absolute error over two directions.
 
-    The points may be spaced unevenly.  The panels are images also in SVG, which would have a path for each cell.
+    Both fields have one colour scale.  The spacing of the points may be uneven.  The panels are images also in SVG,
+    because one path for each cell would be too large.
     """
     across, up = (name for name in DIRECTIONS if name in numerical.dims)
     fields = {"numerical": numerical.values}
@@ -282,7 +283,7 @@ def _draw_panels(
             ticks = [low, (low + high) / 2, high]
             which.set_ticks(ticks, labels=[style.format_tick(x) for x in ticks])
         if title != "exact":
-            # as tall as the panel, whatever room its equal aspect leaves
+            # as tall as the panel, for any aspect
             beside = axes.inset_axes((1.05, 0.0, 0.06, 1.0))
             number_format = ScalarFormatter(useMathText=True)
             number_format.set_powerlimits((-2, 3))

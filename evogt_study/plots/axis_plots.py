@@ -25,20 +25,20 @@ from evogt_study.plots.canvas import PlottedFigure, make_panels, wrap_label
 from evogt_study.plots.groups import PlotRequest
 
 MAX_POINTS_OF_GROUP = 200  # more hide each other
-MAX_GROUPS = 24  # along one panel of a distribution: the labels of more meet
+MAX_GROUPS = 24  # along one panel of a distribution: more labels overlap
 MIN_DEPTH = 2.0 * 1.959963984540054**2
-"""Runs at the depth of a letter value from which on its 95 % interval ends before the next one, 2 z^2 (Hofmann, Wickham
-and Kafadar, J. Comput. Graph. Stat. 26, 2017)."""
+"""Least number of runs beyond a letter value, 2 z^2, for 95 % intervals that do not overlap (Hofmann, Wickham and
+Kafadar, J. Comput. Graph. Stat. 26, 2017)."""
 MAX_SCATTERED = 2000  # points of one series and panel of a scatter
-MAX_MARKED = 60  # places with markers and bars: more touch each other
+MAX_MARKED = 60  # points with markers and bars: more would touch
 SLOPE_DASHES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))
-"""Dashes of reference lines, which are wide and light to be visible behind data."""
+"""Dashes of reference lines."""
 SPAN = 0.4
-"""Share of the points behind a value of the trend.  Cleveland uses 0.2 to 0.8.  With 50 points, 20."""
+"""Share of the points that determine one value of the trend.  Cleveland uses 0.2 to 0.8."""
 N_PLACES = 60  # points of the line of a trend
 MAX_CELLS = 40  # values of an axis of a heat map
-MAX_WRITTEN = 7, 16  # cells in a row of a column and of a page up to which numbers are written into them
-_GOLDEN = 0.6180339887498949  # its multiples fill an interval evenly
+MAX_WRITTEN = 7, 16  # most cells with numbers in a row of a column and of a page
+_GOLDEN = 0.6180339887498949  # the multiples of this number fill an interval evenly
 
 
 # --- distribution -----------------------------------------------------------------------------------------------------
@@ -47,8 +47,8 @@ _GOLDEN = 0.6180339887498949  # its multiples fill an interval evenly
 def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw the values of each group of runs, with its median and the 95 % interval of the median.
 
-    If a group has more than `MAX_POINTS_OF_GROUP` runs, all groups have boxes of letter values, and points for the runs
-    beyond the last.  Raises InputError for axes or variables that do not exist.
+    If a group has more than `MAX_POINTS_OF_GROUP` runs, all groups have boxes of letter values and points for outer
+    runs.  Raises InputError for axes or variables that do not exist.
     """
     runs = groups.group_runs(data, variable, request, max_x=MAX_GROUPS)
     limits, many = runs.compute_median_intervals(), runs.largest > MAX_POINTS_OF_GROUP
@@ -83,22 +83,23 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
 
 
 def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: style.Style, *, many: bool) -> None:
-    """Draw one sample and its median: every run a point, or of too many the runs beyond its boxes of letter values.
+    """Draw one sample and its median.  Runs are points, or boxes of letter values with points for outer runs.
 
-    These are the fourths, eighths, ...: quantiles 2^-i and 1 - 2^-i for i = 2, 3, ..., as many as differ by their
-    intervals, none of fewer than 16 runs.  Beyond the last are 4 to 8 runs at either end.
+    Letter values are the quantiles 2^-i and 1 - 2^-i for i = 2, 3, ...  The last letter value is the last
+    one with a separate 95 % interval.  Samples of fewer than 16 runs have no boxes.  At each end, 4 to 8 runs are outside of the
+    boxes.
     """
     points = sample
     if many and len(sample):
         tails = 0.5 ** np.arange(2, max(0, int(np.floor(np.log2(len(sample) / MIN_DEPTH)))) + 2)
         ends = np.stack([np.quantile(sample, tails), np.quantile(sample, 1.0 - tails)], axis=-1)
         base = np.array(to_rgb(mark.colour))
-        for number, (low, high) in enumerate(ends):  # the further out, the narrower and the lighter
+        for number, (low, high) in enumerate(ends):  # outer boxes are narrower and lighter
             part = number / max(1, len(ends) - 1)
             half, shade = width * (0.42 - 0.32 * part), 0.65 - 0.5 * part
             axes.fill_between(
                 [centre - half, centre + half], low, high, facecolor=shade * base + (1.0 - shade), edgecolor="black",
-                linewidth=0.4, zorder=2.9 - 0.02 * number, gid="band",  # below medians, at 3; inner boxes on outer ones
+                linewidth=0.4, zorder=2.9 - 0.02 * number, gid="band",  # below the medians, which are at 3
             )  # fmt: skip
         if len(ends):
             points = sample[(sample < ends[-1, 0]) | (sample > ends[-1, 1])]
@@ -111,7 +112,7 @@ def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: st
     )  # fmt: skip
     if len(sample) > 1:
         bar, median = [centre - 0.45 * width, centre + 0.45 * width], [np.median(sample)] * 2
-        if many:  # which is drawn on dark boxes
+        if many:  # the median is on dark boxes
             axes.plot(bar, median, color="white", linewidth=3.0, solid_capstyle="butt", zorder=3)
         axes.plot(bar, median, color="black", linewidth=1.3, solid_capstyle="butt", zorder=3, gid="median")
 
@@ -120,13 +121,13 @@ def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: st
 
 
 def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw values against the numbers of an axis: a point for each run, and a line through the medians.
+    """Draw values against a numeric axis, with a point for each run and a line through the medians.
 
-    Bars at the medians are their 95 % intervals, if there are at most `MAX_MARKED` places.  With more than
-    `MAX_POINTS_OF_GROUP` runs at a place, a band from 5 % to 95 % replaces the points.  The choices of a pilot have
-    rings.  Slopes p are lines c x^p through the largest median at the end where they are highest, if both scales are
-    logarithmic.  A recorded variable along x has its medians over the same groups of runs.  In a random sample it is
-    drawn as a scatter, and a sampled parameter as a trend.  Raises InputError for an x without numbers.
+    Bars at the medians show their 95 % intervals for at most `MAX_MARKED` values of x.  With more than
+    `MAX_POINTS_OF_GROUP` runs at one x, a band from 5 % to 95 % replaces the points.  The choices of a pilot have
+    rings.  On two logarithmic scales, a slope p gives a line c x^p through the largest median at its upper end.  If x
+    is a recorded variable, the numbers along x are its medians over the groups of runs.  For a random sample, the plot
+    is a scatter or a trend instead.  Raises InputError for an x without numbers.
     """
     if is_along_sample(data, request.x):
         return draw_trend(data, variable, request)
@@ -143,7 +144,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     for panel, axes in enumerate(canvas.axes):
         style.scale_axis(axes, "x", known)
         for one in range(len(runs.hue.values)):
-            # a little beside their number, so that series do not hide each other
+            # with a small offset, so that series do not hide each other
             beside, shift = numbers[panel, one], 0.014 * (one - (len(runs.hue.values) - 1) / 2.0)
             if len(known) and axes.get_xscale() == "log":
                 beside = beside * (known.max() / known.min()) ** shift
@@ -174,7 +175,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
 
 
 def _group_along(data: xr.Dataset, variable: str, request: PlotRequest) -> groups.GroupedRuns:
-    """Return the runs over a numeric axis.  If x is measured in each run, its medians are the numbers along x."""
+    """Return the runs over a numeric axis.  If x is a recorded variable, its medians are the numbers along x."""
     if request.x is None or not groups.is_measured(data, request):
         return groups.group_runs(data, variable, request, numeric=True)
     axes = replace(request, x=None)
@@ -187,7 +188,7 @@ def _group_along(data: xr.Dataset, variable: str, request: PlotRequest) -> group
 def _draw_series(
     axes: Axes, runs: groups.GroupedRuns, where: tuple[int, int], x: Array, beside: Array, medians: Array, limits: Array
 ) -> None:
-    """Draw the runs of a series, as points or as a band, the line through its medians, and their intervals."""
+    """Draw the runs of a series as points or a band, the line through the medians, and the intervals of the medians."""
     mark, samples = style.choose_series_style(where[1]), [runs.get_sample(*where, place) for place in range(len(x))]
     there = np.array([len(sample) > 0 for sample in samples]) & np.isfinite(x)
     order = np.flatnonzero(there)[np.argsort(x[there], kind="stable")]
@@ -212,10 +213,10 @@ def _draw_series(
 
 
 def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: Sequence[float]) -> list[Line2D]:
-    """Draw lines c x^p behind the data, through a median of each panel, unless a scale is not logarithmic."""
+    """Draw lines c x^p behind the data and through a median of each panel if both scales are logarithmic."""
     if not slopes or any(axes.get_xscale() != "log" or axes.get_yscale() != "log" for axes in drawn):
         return []
-    limits = drawn[0].get_ylim()  # of the data: a line that leaves them must not stretch the scale
+    limits = drawn[0].get_ylim()  # limits of the data: a reference line must not extend the scale
     x = np.geomspace(np.nanmin(numbers), np.nanmax(numbers), 50)
     lines = []
     for slope, dashes in zip(slopes, cycle(SLOPE_DASHES), strict=False):
@@ -237,9 +238,9 @@ def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slop
 
 
 def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw a point for each run, against x or its rank.  Axes without a role are all in one cloud.
+    """Draw a point for each run against x or against the rank.  Axes without a role are in one cloud.
 
-    Of more than `MAX_SCATTERED` points in one series that many are drawn, evenly chosen in the order of `variable`.
+    A series with more than `MAX_SCATTERED` points shows this number, chosen evenly in the order of `variable`.
     """
     x = request.x or "rank"
     wanted = ("hue", "col") if request.col is not None else ("hue",)
@@ -272,7 +273,7 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plott
 
 
 def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw every run of a sample against each of its parameters, or against x alone, with a local linear fit.
+    """Draw every run of a sample against each sampled parameter, or against x, with a local linear fit.
 
     The fit is on the scales of the figure.  Raises InputError if the result has no sample.
     """
@@ -281,7 +282,7 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
     over = request.over if request.over is not None else find_sample_dimensions(here[variable])[:1]
     over = tuple(dim for dim in over if dim != DRAWN)
     if not over:
-        raise InputError(f"`--over` must name the dimension of a sample, there is none of `{variable}`")
+        raise InputError(f"`--over` must name the dimension of a sample, got no sample of `{variable}`")
     whole = (*over, DRAWN) if DRAWN in here[variable].dims else over
     runs = groups.group_runs(data, variable, replace(request, x=None, hue=None, col=None, over=whole), wanted=())
     sample = find_points(here[variable], over)
@@ -295,14 +296,14 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
     for axes, place in zip(canvas.axes, chosen, strict=True):
         points, strings = sample.points[:, place], sample.strings[place]
         x = np.repeat(points, len(y) // len(points))
-        if strings:  # a little apart, so that runs do not hide each other
+        if strings:  # with a small distance, so that runs do not hide each other
             x = x + 0.5 * (np.arange(len(x)) * _GOLDEN % 1.0 - 0.5)
             axes.set_xticks(range(len(strings)), labels=[style.to_drawable(each) for each in strings])
             axes.set_xlim(-0.6, len(strings) - 0.4)
         else:
             style.scale_axis(axes, "x", points)
             if not alone and axes.get_xscale() == "log" and np.ptp(np.log10(points)) > 3:
-                room = 4 if canvas.figure.get_figwidth() >= style.TEXT_WIDTH else 3  # numbers that do not meet
+                room = 4 if canvas.figure.get_figwidth() >= style.TEXT_WIDTH else 3  # numbers that do not overlap
                 axes.xaxis.set_major_locator(LogLocator(numticks=room))
             logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
             axes.plot(*fit_trend(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")
@@ -322,10 +323,10 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
 
 
 def fit_trend(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> tuple[Array, Array]:
-    """Fit y locally linear at `N_PLACES` values of x, weights (1 - (d / h)^3)^3 of the nearest `SPAN` of the points.
+    """Return a locally linear fit of y at `N_PLACES` values of x, or empty arrays below four different x.
 
-    (Cleveland, J. Am. Stat. Assoc. 74, 1979, without robustness), on logarithms if `log_x` or `log_y`; empty below
-    four different x.
+    The nearest share `SPAN` of the points has the weights (1 - (d / h)^3)^3 (Cleveland, J. Am. Stat. Assoc. 74, 1979,
+    without robustness).  With `log_x` or `log_y`, the fit uses logarithms.
     """
     known = np.isfinite(x) & np.isfinite(y) & ((x > 0.0) | (not log_x)) & ((y > 0.0) | (not log_y))
     x, y = (np.log(each[known]) if log else each[known] for each, log in ((x, log_x), (y, log_y)))
@@ -340,7 +341,7 @@ def fit_trend(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> t
         reach = max(float(np.partition(distance, nearest - 1)[nearest - 1]) * 1.0001, 1e-300)
         weight = np.sqrt(np.clip(1.0 - (distance / reach) ** 3, 0.0, None) ** 3)  # `lstsq` squares it
         matrix = np.stack([np.ones_like(x), x - centre], axis=1) * weight[:, None]
-        found[place] = np.linalg.lstsq(matrix, y * weight)[0][0]  # the constant: x is counted from the centre
+        found[place] = np.linalg.lstsq(matrix, y * weight)[0][0]  # the constant, because x is relative to the centre
     return np.exp(at) if log_x else at, np.exp(found) if log_y else found
 
 
@@ -348,12 +349,13 @@ def fit_trend(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> t
 
 
 def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw medians over two axes as colours, by default the two with the most values, with k/n in cells that lack runs.
+    """Draw medians over two axes as colours, with k/n in cells with missing runs.
 
-    A cell without any value is hatched.  Raises InputError for fewer than two axes.
+    The default axes are the two axes with the most values.  A cell without any value is hatched.  Raises InputError for
+    fewer than two axes.
     """
     runs = groups.group_runs(data, variable, request, max_x=MAX_CELLS, max_hue=MAX_CELLS)
-    # numbers make the better scale, strings the better panels
+    # numbers suit a scale, strings suit panels
     swap = runs.col.name and groups.is_numeric(data, runs.col.name) and not groups.is_numeric(data, runs.hue.name)
     if swap and request.hue is None and request.col is None:
         swapped = replace(request, hue=runs.col.name, col=runs.hue.name)
@@ -376,12 +378,12 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         axes.grid(visible=False)
         _annotate_cells(axes, runs, panel, norm, write=write)
         for which, role, room in ((axes.xaxis, runs.x, 9), (axes.yaxis, runs.hue, 12)):
-            places = range(0, len(role.values), -(-len(role.values) // room))  # as many as there is room for
+            places = range(0, len(role.values), -(-len(role.values) // room))  # as many as fit
             labels = [style.to_drawable(role.values[i]) for i in places]
             crowded = role is runs.x and sum(map(len, labels)) >= 32
             which.set_ticks(places, labels=labels, rotation=90 if crowded else 0)
         axes.set_ylabel(wrap_label(runs.hue.label, 30) if panel % canvas.columns == 0 else "")
-    if not groups.is_numeric(data, runs.hue.name):  # strings are read from the top, numbers grow upwards
+    if not groups.is_numeric(data, runs.hue.name):  # strings start at the top, numbers increase upwards
         canvas.axes[0].invert_yaxis()
     if len(known):
         bar = canvas.figure.colorbar(meshes[0], ax=canvas.axes, aspect=40, location="top")
@@ -397,7 +399,7 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
 
 
 def _annotate_cells(axes: Axes, runs: groups.GroupedRuns, panel: int, norm: Normalize, *, write: bool) -> None:
-    """Write the number of each cell and k/n if it lacks runs; hatch it if all of its runs lack a value."""
+    """Write the median into each cell, with k/n for missing runs.  Hatch a cell without any value."""
     medians = runs.medians[panel]
     for row, column in np.ndindex(medians.shape):
         value = medians[row, column]

@@ -1,4 +1,4 @@
-"""A figure with panels, a legend above and a footnote below, or axes of the user; labels and legends."""
+"""Figures with panels, a legend above and a footnote below, or on axes of the user."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from evogt_study.plots.groups import PlotRequest
 
 CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 PANEL_WIDTH = 1.6
-"""Least distance of panels in inches.  The numbers and the label on the left take a third of it."""
+"""Least distance of panels in inches.  Numbers and label on the left use a third of this distance."""
 _NOTE = "note"
 """Identifier of footnotes."""
 _MAX_POINTS = {"runs": 1000, "band": 10_000, "median": 10_000}
-"""Largest number of points by identifier, 0.1 or 0.2 MB of SVG.  More points become an image, also in SVG and PDF."""
+"""Largest number of points by identifier, for 0.1 or 0.2 MB of SVG.  More points become an image."""
 SCALES = ("linear", "log")
 LABEL_WIDTH = 48  # characters of a column of 3.4 in, 14.2 per inch as `Canvas.wrap` has them
 
@@ -33,8 +33,8 @@ LABEL_WIDTH = 48  # characters of a column of 3.4 in, 14.2 per inch as `Canvas.w
 class PlottedFigure:
     """A figure with its texts.
 
-    caption: subject and meaning of the marks.  footnote: the note below the figure.  name: of its file, "pilot_" and
-    the kind for a figure of the pilot, which replaces no figure of the main phase.
+    The `caption` has the subject and the meaning of the marks.  The `name` is the name of the file without suffix.  It
+    starts with "pilot_" for a figure of the pilot.
     """
 
     figure: Figure
@@ -46,7 +46,7 @@ class PlottedFigure:
 
 
 class DisplayedFigure(Figure):
-    """Figure that a notebook shows as the value of a cell, at its size in inches.  Pyplot does not know it."""
+    """Figure that a notebook shows as the value of a cell, at its size in inches, without pyplot."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         width, height = (round(CSS_PIXELS * inches) for inches in self.get_size_inches())
@@ -72,32 +72,32 @@ class Canvas:
 
     @property
     def is_own(self) -> bool:
-        """False if the user gave the axes, and lays the figure out."""
+        """True if the package made the figure, False for axes of the user."""
         return self.request.ax is None or isinstance(self.request.ax, Figure)
 
     def grow(self, inches: float) -> None:
-        """Make the figure higher by a legend or a footnote, so that the panels keep their size."""
+        """Increase the height of the figure for a legend or a footnote.  The panels keep their size."""
         if self.request.size is None:
             self.figure.set_figheight(self.figure.get_figheight() + inches)
 
     def wrap(self, label: str, width: int = LABEL_WIDTH) -> str:
-        """Return a label on lines of at most `width` characters, or as many as a panel has room for: 14.2 per inch."""
+        """Return a label on lines of at most `width` characters, by default 14.2 characters per inch of a panel."""
         room = int(14.2 * self.figure.get_figwidth() / self.columns) if self.is_own else width
         return wrap_label(label, min(width, room))
 
     def label_panels(self, runs: groups.GroupedRuns, xlabel: str) -> None:
-        """Set the title of each panel, the label along x, and the label of the variable at the first panel."""
+        """Set the title and x label of each panel, and the label of the variable at the first panel."""
         for number, axes in enumerate(self.axes):
             axes.set_title(style.to_drawable(runs.col.describe(number)))
             axes.set_xlabel(self.wrap(xlabel))
         self.axes[0].set_ylabel(wrap_label(runs.label, 32))
 
     def scale_values(self, values: Any, is_error: bool) -> None:
-        """Scale y: logarithmic for an error, or if the values span three decades."""
+        """Set a logarithmic y scale for an error, or if the values span three decades."""
         style.scale_axis(self.axes[0], "y", values, style.find_min_log_ratio(is_error))
 
     def add_legend(self, handles: Sequence[Any], labels: Sequence[str], title: str = "", *, lines: bool = True) -> None:
-        """Put one legend above all panels, with as many entries in a row as fit; into the first of the user's axes."""
+        """Add one legend above all panels, or into the first of the user's axes."""
         if not labels:
             return
         figure, size = self.figure, style.find_font_size()
@@ -121,7 +121,7 @@ class Canvas:
     def add_series_legend(
         self, runs: groups.GroupedRuns, *more: Line2D, lines: bool = True, markers: bool = True
     ) -> None:
-        """Add the legend of the series, as lines, markers or both, and of further lines by their labels."""
+        """Add the legend of the series and of further lines.  Series are lines, markers or both."""
         series = runs.hue.values if runs.hue.name else ()
         handles = [
             Line2D(
@@ -135,7 +135,7 @@ class Canvas:
         self.add_legend([*handles, *more], labels, title, lines=lines)
 
     def add_footnote(self, text: str) -> None:
-        """Put a footnote below the panels.  On axes of the user only the count of runs, above the last of them."""
+        """Add a footnote below the panels.  On axes of the user, write only the number of runs above the last panel."""
         self.footnote = text
         if self.request.notes and not self.is_own:
             look: dict[str, Any] = {"fontsize": style.find_font_size(), "color": style.QUIET, "gid": _NOTE}
@@ -148,11 +148,10 @@ class Canvas:
             self.grow(0.05 + 0.125 * len(lines))
 
     def finish(self, title: str, marks: str, alt: str, subject: str = "") -> PlottedFigure:
-        """Apply the look of the request, lay the figure out once, and return it with its texts.
+        """Apply the labels and scales of the request, compute the layout, and return the figure with its texts.
 
-        Labels of the request replace the labels of the panels, or go to the first panel.  The layout of a figure of the
-        user does not change.  Raises InputError for unreadable mathematics and for a
-        scale that does not suit the values.
+        Labels of the request replace the labels of the panels.  The layout of a figure of the user does not change.
+        Raises InputError for invalid mathematics, and for a scale that does not suit the values.
         """
         for gid, most in _MAX_POINTS.items():
             artists = [each for axes in self.axes for each in axes.get_children() if each.get_gid() == gid]
@@ -174,7 +173,7 @@ class Canvas:
                 for axes in self.axes if scale is not None else ():
                     if scale == "log" and not getattr(axes.dataLim, f"{which}min") > 0.0:
                         raise InputError(
-                            f"`--{which}scale` must be linear where values or places are not positive, got {scale}"
+                            f"`--{which}scale` must be linear if values or positions are not positive, got {scale}"
                         )
                     getattr(axes, f"set_{which}scale")(scale)
                     axes.autoscale_view()
@@ -190,7 +189,7 @@ class Canvas:
 
 
 def make_canvas(rows: int, columns: int, size: tuple[float, float], request: PlotRequest, **subplots: Any) -> Canvas:
-    """Return a figure of `size` inches with rows x columns axes; or the axes or figure of the request.
+    """Return a canvas of `size` inches with rows x columns axes, or with the axes or figure of the request.
 
     A changed size in rcParams replaces `size`.  Raises InputError for another number of axes.
     """
@@ -199,14 +198,14 @@ def make_canvas(rows: int, columns: int, size: tuple[float, float], request: Plo
         given = [ax] if isinstance(ax, Axes) else list(np.ravel(np.asarray(ax, dtype=object)))
         if len(given) != rows * columns:
             raise InputError(f"`ax` must be as many axes as there are panels, {rows * columns}, got {len(given)}")
-        return Canvas(given[0].figure.figure, given, columns, request)  # of a subfigure the figure
+        return Canvas(given[0].figure.figure, given, columns, request)  # the figure of a subfigure
     figure = ax or DisplayedFigure(figsize=find_requested_size(request) or size)
     figure.set_layout_engine("constrained")
     return Canvas(figure, list(figure.subplots(rows, columns, squeeze=False, **subplots).ravel()), columns, request)
 
 
 def find_requested_size(request: PlotRequest) -> tuple[float, float] | None:
-    """Return width and height of the given figure, the look or rcParams, or None if they are the defaults."""
+    """Return width and height from the given figure, the request or rcParams, or None for the default size."""
     if isinstance(request.ax, Figure):
         return cast(tuple[float, float], tuple(request.ax.get_size_inches()))
     changed = style.is_changed("figure.figsize")
@@ -216,9 +215,9 @@ def find_requested_size(request: PlotRequest) -> tuple[float, float] | None:
 def make_panels(
     count: int, request: PlotRequest, size: tuple[float, float] = (style.COLUMN_WIDTH, 2.3), *, sharex: bool = True
 ) -> Canvas:
-    """Return a canvas of `count` panels: one has the `size`; several fill the width of a page, at most three in a row.
+    """Return a canvas of `count` panels, with at most three panels in a row.
 
-    Given axes are one row.
+    One panel has the `size`.  Several panels fill the width of a page.  Axes of the user are one row.
     """
     width = (find_requested_size(request) or (style.TEXT_WIDTH,))[0]
     columns = min(count, 2 if count == 4 else 3, max(1, int(width / PANEL_WIDTH)))
@@ -238,7 +237,7 @@ def make_panels(
 
 
 def join_sentences(*texts: str) -> str:
-    """Return texts as sentences of a caption."""
+    """Return several texts joined as sentences of a caption."""
     return "  ".join(f"{text[:1].upper()}{text[1:]}".removesuffix(".") + "." for text in texts if text)
 
 

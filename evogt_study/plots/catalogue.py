@@ -1,4 +1,4 @@
-"""Plot kinds by name: the kinds that fit a result, and each figure with its title, caption and alternative text."""
+"""Plot kinds by name, the kinds that fit a result, and figures with title, caption and alternative text."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _MARKUP = re.compile(r"[$\\{}]|\^(?=\w)")
 
 
 class Choice(NamedTuple):
-    """A plot that fits a result: its kind and its variable."""
+    """Kind and variable of a plot that fits a result."""
 
     kind: str
     variable: str
 
 
 class PlotKind(NamedTuple):
-    """A kind of plot: the function that draws it, and the test of a variable that it fits.
+    """Kind of plot, with the function that draws it and the test for suitable variables.
 
-    of_arrays: it draws arrays of the runs, else one number of each run.
+    The plot shows arrays of the runs with `of_arrays`, and one number of each run otherwise.
     """
 
     draw: Callable[[xr.Dataset, str, PlotRequest], PlottedFigure]
@@ -46,9 +46,10 @@ class PlotKind(NamedTuple):
 
 
 def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[Choice]:
-    """Return the plots that say something about a result, or about the requested variable, in the order of `KINDS`.
+    """Return the plots that fit a result, or the requested variable, in the order of `KINDS`.
 
-    None if no run has a value.  Raises InputError for a variable that cannot be drawn, and for roles that name no axis.
+    The list is empty if no run has a value.  Raises InputError for a variable that is not numeric, and for roles that
+    name no axis.
     """
     request = request or PlotRequest()
     if request.variable is not None:
@@ -56,7 +57,7 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
     groups.check_roles(data, request)
     about, arrays = request.variable or find_main_variable(data), list(map(str, data.data_vars))
     scalars = [about] if about and not groups.find_own_dimensions(data, about) else []
-    names = ["dependence"] if CANDIDATE in data.dims else list(KINDS)  # a pilot has one question
+    names = ["dependence"] if CANDIDATE in data.dims else list(KINDS)  # a pilot needs only one plot
     return [
         Choice(name, variable)
         for name in names
@@ -68,14 +69,14 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
 def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -> PlottedFigure:
     """Draw a plot of one kind.
 
-    Its caption has the long names of declared labels, and the footnote if the figure does not have it.  Raises
-    InputError for an unknown kind, and if the result does not allow it.
+    The caption has the long names of declared labels, and the footnote if the figure does not show it.  Raises
+    InputError for an unknown kind, and for a kind that does not fit the result.
     """
     check_kind(kind)
     request = request or PlotRequest()
     look = request.title, request.xlabel, request.ylabel, request.size, request.xscale, request.yscale
     if request.ax is not None and look != ("", None, None, None, None, None):
-        raise InputError("`ax` must be left out if a title, labels or a size are given: your axes have their own")
+        raise InputError("a title, labels, scales or a size have no effect with `ax`. Set them on your axes.")
     variable = request.variable or _choose_default_variable(data, kind)
     with matplotlib.rc_context(style.make_settings()):
         plot = KINDS[kind].draw(data, variable, request)
@@ -108,12 +109,12 @@ def list_numbers(data: xr.Dataset) -> list[str]:
 
 
 def find_main_variable(data: xr.Dataset) -> str | None:
-    """Return the first number of the runs that is a headline or has no declaration."""
+    """Return the first numeric variable that is a headline or has no declaration."""
     return next((name for name in list_numbers(data) if data[name].attrs.get(HEADLINE, 1) == 1), None)
 
 
 def has_no_error(data: xr.Dataset) -> bool:
-    """Test for an initial error, which all methods of the package record, without an error at the end."""
+    """Return True if the runs have an initial error but no error at the end."""
     return "initial_error" in data and "error" not in data
 
 
@@ -125,7 +126,9 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
         for name in map(str, data.data_vars):
             if _is_time_series(data, name, PlotRequest()):
                 return name
-        raise InputError("`FILE` must hold a time series to draw, got none. Put e.g. error_history into `record`")
+        raise InputError(
+            "`FILE` must hold a time series to draw, got none. Put a time series such as error_history into `record`."
+        )
     variable = find_main_variable(data)
     if variable is not None:
         return variable
@@ -136,17 +139,19 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     if arrays and (planned == Status.ok).any():
         over = ", ".join(f"{name} over {', '.join(groups.find_own_dimensions(data, name))}" for name in arrays)
         raise InputError(
-            f"`FILE` must hold a number for each run to draw a {kind}, got only arrays ({over}). Return a number too"
+            f"`FILE` must hold a number for each run to draw a {kind}, got only arrays ({over}). Return a number too."
         )
     counts = ", ".join(f"{n} {s.name}" for s in Status if (n := int(np.count_nonzero(planned == s))))
-    raise InputError(f"`FILE` must have runs with numbers to draw, got none ({counts}); `evogt status` tells why")
+    raise InputError(
+        f"`FILE` must have runs with numbers to draw, got none ({counts}). For the error messages, run `evogt status`."
+    )
 
 
 # Tests of a variable that a kind fits
 
 
 def _list_numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) -> list[str]:
-    """Return axes of several numbers that are neither fixed nor part of the sample; candidates only of numbers."""
+    """Return the numeric axes with several values that are not fixed and not part of the sample."""
     over = request.over if request.over is not None else groups.find_default_sample(data)
     followers = [name for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
     ordered = any(groups.is_numeric(data, str(name)) for name in followers)
@@ -158,14 +163,14 @@ def _list_numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) ->
 
 
 def _has_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
-    """Test for several runs in a group, or for no axis of numbers, over which a dependence shows single runs."""
+    """Return True if a group has several runs, or if no numeric axis is free for a dependence."""
     over = request.over if request.over is not None else groups.find_default_sample(data)
     sizes = [data.sizes[name] for name in over if name in data[variable].dims and name not in request.at]
     return int(np.prod(sizes)) > 1 or not _list_numeric_axes(data, variable, request)
 
 
 def _has_rank(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
-    """Test for an error of the PDE method beside its rank.  A user function may return something else by this name."""
+    """Return True if the runs have an error and at least three different ranks."""
     if variable != "error" or "rank" not in list_numbers(data):
         return False
     there = np.isfinite(data["error"].values) & np.isfinite(data["rank"].values)
@@ -178,7 +183,7 @@ def _is_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> bo
 
 
 def _is_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
-    # a user function may return something else by this name
+    # a user function may return another variable with this name
     if variable != array_plots.SINGULAR_VALUES or data[variable].dtype.kind != "f":
         return False
     return len(groups.find_own_dimensions(data, variable)) == 1 and bool(np.isfinite(data[variable].values).any())

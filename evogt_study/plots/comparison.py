@@ -1,4 +1,4 @@
-"""Plot a comparison: the effect of each axis value over the leader of its setup, with confidence intervals."""
+"""Plot the effect of each axis value relative to the leader of its setup, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from evogt_study.schema.variables import read_direction
 from evogt_study.study.case_space import join_names
 
 MIN_SIGN_UNITS = 6
-"""Fewest units at which the sign test can reject at 5 %."""
+"""Least number of units for which the sign test can reject at 5 %."""
 MAX_SETUPS = 24
-"""Rows of a figure: with more their labels meet on a page."""
+"""Largest number of rows of a figure.  Labels of more rows would overlap."""
 MAX_CONCLUSIONS = 3
-"""Setups whose conclusion an alternative text has."""
+"""Largest number of conclusions in an alternative text."""
 
 
 def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw the effect of each value of the axis `hue`, by default the first of strings, over the leader of its setup.
+    """Draw the effect of each value of the axis `hue` relative to the leader of its setup.
 
-    An open marker is not significantly different from the leader.  Raises InputError if there is no axis to compare.
+    The default axis is the first axis of strings.  An open marker is not significantly different from the leader.
+    Raises InputError if there is no axis to compare.
     """
     made = request.compared if request.compared is not None else compare_axis(data, variable, request)
     names, neutral = labels_as_typed(made, made.attrs["dim"]), 1.0 if made.attrs["scale"] == RATIO else 0.0
@@ -84,7 +85,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
 
 
 def _describe(data: xr.Dataset, variable: str, request: PlotRequest, made: xr.Dataset) -> tuple[str, str]:
-    """Return the alternative text, with the first conclusions, and the sentence on the compared values."""
+    """Return the sentence on the compared values, and the alternative text with the first conclusions."""
     texts = made["conclusion"].values.ravel().tolist()
     lines = [f"{name}: {text}" if name else text for name, text in zip(name_setups(made), texts, strict=True)]
     if len(texts) > MAX_CONCLUSIONS:
@@ -104,7 +105,7 @@ def _describe(data: xr.Dataset, variable: str, request: PlotRequest, made: xr.Da
 
 
 def _describe_effect(found: xr.Dataset) -> str:
-    """Return the effect: "median ratio to the lowest"."""
+    """Return the name of the effect, such as "median ratio to the lowest"."""
     scale, better = str(found.attrs["scale"]), str(found.attrs["better"]) or "lower"
     kind = {RATIO: "ratio", MARGIN: "wins less losses"}.get(scale, "difference")
     kinds = {WIN: f"median {kind}", MEAN: f"{kind} of means", GEOMETRIC_MEAN: "ratio of geometric means"}
@@ -113,12 +114,12 @@ def _describe_effect(found: xr.Dataset) -> str:
 
 
 def _has_effect(cell: xr.Dataset) -> bool:
-    """Test for a setup with an effect on the scale of the figure."""
+    """Return True if a setup has an effect on the scale of the figure."""
     return bool(cell["leader"].item()) and cell["scale"].item() == cell.attrs["scale"]
 
 
 def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> Array:
-    """Draw one setup: the leader at the neutral value, the others with their intervals; return the drawn numbers."""
+    """Draw the leader of one setup at the neutral value and all other values with intervals.  Return all numbers."""
     if not _has_effect(cell):
         return np.zeros(0)
     effects, limits, p = (cell[name].values for name in ("over_leader", "over_leader_ci", "p_over_leader"))
@@ -149,17 +150,17 @@ def compare_axis(data: xr.Dataset, variable: str, request: PlotRequest) -> xr.Da
     here, axis, over = _choose_comparison(data, variable, request)
     if axis is None:
         least = _find_min_units(data[variable])
-        raise InputError(f"`--hue` must be an axis of several values, and --over have {least} points, to compare them")
+        raise InputError(f"`--hue` must be an axis of several values, and --over must have {least} points")
     return compare(here[variable], axis, over, planned=find_finished_keys(here))
 
 
 def name_setups(found: xr.Dataset) -> list[str]:
-    """Return the names of the setups of a comparison: "epsilon = 0.1, N = 20"."""
+    """Return the names of the setups of a comparison, such as "epsilon = 0.1, N = 20"."""
     return [", ".join(each) for each in _list_setups(found)]
 
 
 def _list_setups(found: xr.Dataset) -> list[list[str]]:
-    """Return the values of the axes of each setup of a comparison, "epsilon = 0.1", of axes with several values."""
+    """Return texts such as "epsilon = 0.1" for each setup and each axis with several values."""
     names = [str(name) for name in found["leader"].dims]
     return [
         [f"{name} = {value}" for name, value in zip(names, values, strict=True) if found.sizes[name] > 1]
@@ -168,14 +169,14 @@ def _list_setups(found: xr.Dataset) -> list[list[str]]:
 
 
 def _find_min_units(values: xr.DataArray) -> int:
-    """Return the fewest units of a test of the declared estimand."""
+    """Return the least number of units for a test of the declared estimand."""
     return MIN_UNITS.get(read_direction(values)[1], MIN_SIGN_UNITS)
 
 
 def _choose_comparison(
     data: xr.Dataset, variable: str, request: PlotRequest
 ) -> tuple[xr.Dataset, str | None, tuple[str, ...]]:
-    """Return the selected runs, the axis to compare, or None without one or with too few seeds, and the sample."""
+    """Return the selected runs, the axis to compare and the sample.  The axis is None if nothing can be compared."""
     here = groups.select_point(data, request.at, groups.find_axes(data, variable))
     axes, over = groups.find_axes(here, variable), tuple(request.over or (DRAWN,))
     named = [request.hue] if request.hue in axes else [name for name in axes if data[name].dtype.kind in "OU"]
@@ -185,7 +186,7 @@ def _choose_comparison(
 
 
 def has_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
-    """Test for a setup in which two axis values have runs with values."""
+    """Return True if two axis values of a setup have enough runs with values."""
     here, axis, over = _choose_comparison(data, variable, request)
     if axis is None:
         return False

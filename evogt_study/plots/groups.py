@@ -1,6 +1,6 @@
-"""Group the runs of a variable for a figure: positions along x, series, panels and samples.
+"""Group the runs of a variable for a figure by panels, series, positions along x and samples.
 
-Runs without a value stay as NaN and are counted, so that each figure can give the number of its runs.
+Runs without a value are NaN.  Each figure counts them in its number of runs.
 """
 
 from __future__ import annotations
@@ -37,29 +37,26 @@ from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, read_direction, status_codes
 from evogt_study.study.case_space import join_names
 
-MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of three, which a page holds
-MAX_LISTED = 6  # values that a caption lists; it counts the others
+MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of three fit on a page
+MAX_LISTED = 6  # values that a caption lists
 MAX_TITLE, MAX_LABEL = 160, 60  # characters of a long name and of a declared label
 ROLES = ("col", "hue", "x")
-"""Roles in the order of the dimensions of grouped runs."""
+"""Roles of axes in the order of the dimensions of grouped runs."""
 _GREEK = re.compile("[A-Za-z]?[Α-ωϕ][A-Za-z]?")
 
 
 GivenAxes = Axes | Sequence[Axes] | Figure | None
-"""Axes to draw on, one for each panel; an empty figure, whose width decides how many panels are in a row; or None for a
-new figure."""
+"""Axes to draw on, one for each panel, or an empty figure, or None for a new figure.  The width of a given figure
+determines the number of panels in a row.
+"""
 
 
 @dataclass(frozen=True)
 class PlotRequest:
-    """Request for a plot: the variable, axes of the study by their role, look, and axes to draw on.
+    """Request for a plot, with the variable, the roles of the axes, labels and scales.
 
-    variable: None for the main number of the study.  The roles are in the terms of xarray, and the data decide those
-    that are None.  x: an axis, a parameter that follows one, or a recorded variable; hue: series with a colour and a
-    marker each; col: a panel for each value; over: axes whose points are a sample; at: one value for each axis that is
-    fixed.  slope: of reference lines.  title, xlabel, ylabel: text with mathematics between dollars.  size: in inches.
-    xscale, yscale: "linear" or "log"; None: as the values are.  notes: False keeps footnotes out of the figure.
-    compared: the comparison, if it is known already.  With 100,000 runs it takes seconds.
+    `Result.plot` describes the fields.  If a variable, role or scale is None, the data determine it.  `compared` is a
+    comparison that is already computed, because it takes seconds for 100,000 runs.
     """
 
     variable: str | None = None
@@ -82,31 +79,30 @@ class PlotRequest:
 
 @dataclass(frozen=True)
 class AxisRole:
-    """An axis in a figure: its name ("" for none), its label, and its values as text."""
+    """Axis in a figure, with its name, its label and its values as text.  The name "" means no axis."""
 
     name: str = ""
     label: str = ""
     values: tuple[str, ...] = ("",)
 
     def describe(self, number: int) -> str:
-        """Return value `number` with the name of the axis, "N = 40", or only the value if it is a string."""
+        """Return value `number` of the axis with its name, such as "N = 40".  A string has no name."""
         value = self.values[number]
         return f"{self.name} = {value}" if self.name and _is_number(value) else value
 
     def list_values(self) -> str:
-        """Return all values: "dictionary = transnet, gtransnet"."""
+        """Return all values with the name, such as "dictionary = transnet, gtransnet"."""
         return f"{self.name} = {join_names(self.values, MAX_LISTED)}"
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedRuns:
-    """The runs of one variable.
+    """Runs of one variable, grouped by panel P, series S, point X along x, and sample n.
 
-    values (P, S, X, n, ...): panels, series, points along x, sample, then the variable's own dimensions; NaN for a run
-    without a value and for a run that the sample repeats.  status and runs (P, S, X, n): status and number of each run,
-    -1 if none is planned or if the sample repeats it.  over: the axes of the sample that have several values, with
-    their `lengths`.  numbers (P, S, X): numbers along x, or None if they are strings.  notes: omitted values and fixed
-    parameters.
+    `values` have the shape (P, S, X, n, ...), with NaN for a run without a value and for a repeated run.  `status` and
+    `runs` (P, S, X, n) are the status and number of each run, or -1 for a repeated or unplanned run.  `over` has the
+    axes of the sample with several values, and `lengths` their sizes.  `numbers` (P, S, X) are the numbers along x, or
+    None for strings.  `notes` list omitted values and fixed parameters.
     """
 
     title: str
@@ -125,7 +121,7 @@ class GroupedRuns:
 
     @property
     def planned(self) -> npt.NDArray[np.bool_]:
-        """Mask of planned runs, (P, S, X, n), once in each sample."""
+        """Mask of planned runs, (P, S, X, n), without repeated runs."""
         return self.runs >= 0
 
     @property
@@ -135,7 +131,7 @@ class GroupedRuns:
 
     @property
     def largest(self) -> int:
-        """Runs with a value in the largest group, which decides how all are drawn: one figure has one reading."""
+        """Number of runs with a value in the largest group.  It decides how the figure draws all groups."""
         return int(self.present.sum(axis=-1).max(initial=0))
 
     def get_sample(self, *position: int) -> Array:
@@ -145,14 +141,14 @@ class GroupedRuns:
 
     @property
     def medians(self) -> Array:
-        """Median of the values of each group, (P, S, X), infinite ones too, or NaN without any."""
+        """Median of the values of each group, (P, S, X), or NaN for an empty group."""
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # NumPy warns of a group without values
             return np.asarray(np.nanmedian(self.values.reshape(*self.planned.shape[:3], -1), axis=-1))
 
     def compute_median_intervals(self) -> Array:
         """Return the 95 % interval of the median of each group, (P, S, X, 2), with seeds of the sample as units.
 
-        NaN below six units; infinite where the sample does not bound it.
+        The limits are NaN below six units, and infinite if the sample gives no bound.
         """
         if DRAWN not in self.over:
             return interval(self.values[..., None], Interval("median"))
@@ -161,25 +157,25 @@ class GroupedRuns:
         return interval(first.reshape(*first.shape[:4], -1), Interval("median"))
 
     def format_missing(self, *position: int) -> str:
-        """Return k/n for a group that lacks runs, else an empty string."""
+        """Return k/n for a group with missing runs, or an empty string."""
         ok, planned = int(self.present[position].sum()), int(self.planned[position].sum())
         return f"{ok}/{planned}" if ok < planned else ""
 
     def describe_group(self, panel: int, series: int, place: int) -> str:
-        """Return the place of a group: "N = 40, gtransnet, epsilon = 0.1"."""
+        """Return the axis values of a group, such as "N = 40, gtransnet, epsilon = 0.1"."""
         along = self.x.describe(place) if self.x.name else ""
         if self.numbers is not None:
             along = f"{self.x.name} = {self.numbers[panel, series, place]:g}"
         return ", ".join(filter(None, [along, self.hue.describe(series), self.col.describe(panel)]))
 
     def list_incomplete(self, most: int = 12) -> str:
-        """Return the groups that lack runs, "3/4 at N = 40, fast".  Of more than `most` the others are counted."""
+        """Return the groups with missing runs, such as "3/4 at N = 40, fast".  Count the groups beyond `most`."""
         groups = [each for each in np.ndindex(*self.planned.shape[:3]) if self.format_missing(*each)]
         texts = [" at ".join(filter(None, (self.format_missing(*each), self.describe_group(*each)))) for each in groups]
         return ", ".join(texts[:most]) + (f" and {len(texts) - most} more groups" if len(texts) > most else "")
 
     def describe_counts(self) -> str:
-        """Return the number of runs in the figure, and the status of the others: "38 of 40 runs (2 failed)"."""
+        """Return the number of runs in the figure and the status of all other runs, as "38 of 40 runs (2 failed)"."""
         lost = self.planned & ~self.present
         reasons = [
             f"{number} {state.name.replace('_', ' ') if state != Status.ok else 'without a value'}"
@@ -190,7 +186,7 @@ class GroupedRuns:
         return f"{count_runs(self.runs[self.present]):,} of {count_runs(self.runs):,} runs{more}"
 
     def describe_subject(self) -> str:
-        """Return variable, roles and counts: "error against N = 20, 40, over 10 values of seed; 20 of 20 runs"."""
+        """Return variable, roles and counts, as "error against N = 20, 40, over 10 values of seed; 20 of 20 runs"."""
         parts = []
         if self.x.name:
             known = [] if self.numbers is None else np.unique(self.numbers[np.isfinite(self.numbers)]).tolist()
@@ -203,7 +199,7 @@ class GroupedRuns:
         return f"{self.title} {', '.join([*parts, *self.notes])}".strip() + f"; {self.describe_counts()}"
 
     def describe_extremes(self, numbers: Array | None = None, what: str = "") -> str:
-        """Return a sentence with the extremes of numbers (P, S, X), by default the medians, their places and counts."""
+        """Return a sentence with the extremes of numbers (P, S, X), by default the medians, and the run counts."""
         values, what = (
             self.medians if numbers is None else numbers,
             what or ("Medians" if self.over else "Values") + " of",
@@ -230,9 +226,9 @@ def group_runs(
 ) -> GroupedRuns:  # fmt: skip
     """Group the runs of a variable.  Raises InputError for an axis that does not exist.
 
-    wanted: the roles of the figure; numeric: x must have numbers; pooled: axes without a role join the sample, else
-    they have their first value; max_x, max_hue: values along x, and series; own: the variable may have dimensions of
-    its own.
+    `wanted` are the roles of the figure.  With `numeric`, x must have numbers.  With `pooled`, axes without a role join
+    the sample.  Otherwise they have their first value.  `max_x` and `max_hue` limit the values along x and the series.
+    With `own`, the variable may have further dimensions.
     """
     get_numeric_array(data, variable)
     if variable not in data.data_vars:  # a coordinate over some axes of the study
@@ -240,9 +236,7 @@ def group_runs(
         data = bare.assign({variable: bare[variable].broadcast_like(bare["run_status"])})
     inner = [str(dim) for dim in data[variable].dims if dim not in find_axes(data, variable)]
     if inner and not own:
-        raise InputError(
-            f"`--variable` must be one number of each run here, {variable} has more, over {', '.join(inner)}"
-        )
+        raise InputError(f"`--variable` must be one number of each run here, got {variable} over {', '.join(inner)}")
     here = select_point(data, request.at, find_axes(data, variable))
     axes = find_axes(here, variable)
     found, over, follower = _assign_axes(here, axes, request, wanted, numeric)
@@ -290,7 +284,7 @@ def group_runs(
 def _assign_axes(
     data: xr.Dataset, axes: Sequence[str], request: PlotRequest, wanted: Sequence[str], numeric: bool
 ) -> tuple[dict[str, str], tuple[str, ...], str | None]:
-    """Return the axis of each role, the axes of the sample, and the parameter along x if it is not an axis."""
+    """Return the axis of each role, the axes of the sample, and a parameter along x that is not an axis."""
     given = {role: name for role in wanted if (name := getattr(request, role)) is not None}
     follower = given["x"] if "x" in given and given["x"] not in axes else None
     if follower is not None:
@@ -335,7 +329,7 @@ def _check_axes(named: Sequence[tuple[str, str | None]], axes: Sequence[str]) ->
 
 
 def _find_followed_axis(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> str:
-    """Return the axis that the parameter along x follows.  Raises InputError."""
+    """Return the axis that the parameter along x follows.  Raises InputError if there is no such axis."""
     followers = _find_followers(data, axes, request)
     if request.x not in followers:
         raise name_error("--x", str(request.x), [*axes, *followers])
@@ -343,7 +337,7 @@ def _find_followed_axis(data: xr.Dataset, axes: Sequence[str], request: PlotRequ
 
 
 def _find_followers(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> dict[str, str]:
-    """Return numeric parameters by the one axis that they follow, besides series, panels and axes of strings."""
+    """Return the axis of each numeric parameter that follows one axis besides series, panels and axes of strings."""
     others = {request.hue, request.col, *(name for name in axes if not is_numeric(data, name))}
     return {
         str(other): dims[0]
@@ -354,7 +348,7 @@ def _find_followers(data: xr.Dataset, axes: Sequence[str], request: PlotRequest)
 
 
 def _to_groups(variable: xr.Variable, order: Mapping[str, int], sample: Mapping[str, int]) -> npt.NDArray[Any]:
-    """Return values (P, S, X, n, ...) of an array that may lack some dimensions, which are given with their sizes."""
+    """Return the values (P, S, X, n, ...) of an array.  Expand missing dimensions to their sizes."""
     own = {str(dim): size for dim, size in variable.sizes.items() if dim not in {**order, **sample}}
     values = variable.set_dims({**order, **sample, **own}).values  # type: ignore[no-untyped-call]  # xarray's
     return np.reshape(values, (*order.values(), math.prod(sample.values()), *own.values()))
@@ -373,31 +367,31 @@ def _get_numbers_along(data: xr.Dataset, name: str | None, order: Mapping[str, i
 
 
 def find_axes(data: xr.Dataset, variable: str) -> tuple[str, ...]:
-    """Return the study's axes that a variable is over."""
+    """Return the axes of the study that are dimensions of a variable."""
     own = data[variable].dims
     return tuple(str(dim) for dim in (data["run_status"].dims if "run_status" in data else own) if dim in own)
 
 
 def find_own_dimensions(data: xr.Dataset, variable: str) -> list[str]:
-    """Return the dimensions of a variable that are no axes of the study."""
+    """Return the dimensions of a variable that are not axes of the study."""
     axes = find_axes(data, variable) if "run_status" in data else ()
     return [str(dim) for dim in data[variable].dims if dim not in axes]
 
 
 def is_numeric(data: xr.Dataset, name: str) -> bool:
-    """Test for a coordinate of numbers."""
+    """Return True for a coordinate of numbers."""
     return bool(data[name].dtype.kind in "iufb")
 
 
 def is_measured(data: xr.Dataset, request: PlotRequest) -> bool:
-    """Test for an x that is one number of each run, and follows no single axis."""
+    """Return True if x is one number of each run and follows no single axis."""
     axes = [] if "run_status" not in data else list(map(str, data["run_status"].dims))
     known = (None, *axes, *_find_followers(data, axes, request))
     return request.x not in known and _has_each_run(data, str(request.x))
 
 
 def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str]) -> xr.Dataset:
-    """Return the runs at one value of some axes.  Raises InputError that lists the values."""
+    """Return the runs at one value of some axes.  Raises InputError for an unknown axis or value."""
     unknown = [name for name in point if name not in axes]
     if unknown:
         raise InputError(f"`--at` must name axes ({', '.join(axes)}), got {shorten(unknown[0])}")
@@ -405,12 +399,12 @@ def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[s
 
 
 def find_default_sample(data: xr.Dataset) -> tuple[str, ...]:
-    """Return the axes that are a sample by default: the seed, and random samples."""
+    """Return the default axes of the sample: the seed and random samples."""
     return (DRAWN, *find_drawn_dimensions(data))
 
 
 def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
-    """Raise InputError for names that are no axes of the study, and for values that these do not have."""
+    """Raise InputError for names that are not axes of the study, and for unknown axis values."""
     axes = tuple(map(str, data["run_status"].dims))
     inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
     select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
@@ -424,7 +418,7 @@ def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
 
 
 def get_numeric_array(data: xr.Dataset, variable: str) -> xr.DataArray:
-    """Return a variable that can be drawn.  Raises InputError with the names of all of them."""
+    """Return a numeric variable.  Raises InputError with the names of all numeric variables."""
     drawable = numeric_variables(data)
     if variable not in drawable and not _has_each_run(data, variable):
         raise name_error("--variable", variable, drawable)
@@ -432,25 +426,25 @@ def get_numeric_array(data: xr.Dataset, variable: str) -> xr.DataArray:
 
 
 def _has_each_run(data: xr.Dataset, name: str) -> bool:
-    """Test for a variable or a coordinate of numbers, one for each run, that is no axis of the study."""
+    """Return True for a variable or coordinate with one number for each run that is not an axis."""
     if name not in data.variables or name in data.dims or "run_status" not in data or not is_numeric(data, name):
         return False
     return data[name].ndim > 0 and set(data[name].dims) <= set(data["run_status"].dims)
 
 
 def is_error(array: xr.DataArray) -> bool:
-    """Test whether a variable is declared an error: ratios matter, so comparisons estimate its geometric mean."""
+    """Return True if a variable is declared an error.  Comparisons then estimate its geometric mean."""
     return read_direction(array)[1] == GEOMETRIC_MEAN
 
 
 def make_title(array: xr.DataArray) -> str:
-    """Return the long name of an array with its units.  Its name without a long name, or if that is a Greek letter."""
+    """Return the long name of an array with its units.  If it is missing or Greek, return the name."""
     long_name = str(array.attrs.get("long_name", array.name))
     return _add_units(str(array.name) if _GREEK.fullmatch(long_name) else long_name, array)
 
 
 def make_label(array: xr.DataArray) -> str:
-    """Return the label of an array in a figure: the declared one if it can be typeset, else long name and units."""
+    """Return the label of an array in a figure: the declared label if it is valid, or long name and units."""
     label = array.attrs.get(LABEL)
     if isinstance(label, str) and 0 < len(label) <= MAX_LABEL:
         try:

@@ -1,6 +1,6 @@
-"""Sizes, colours and markers of all figures, text from files without markup, and file formats.
+"""Sizes, colours and markers of all figures, text without markup, and file formats.
 
-Figures use the objects of matplotlib without pyplot.  They need no display and no list of open figures.
+Figures use the objects of matplotlib without pyplot.  Figures therefore need no display.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ LOOK: dict[str, Any] = {
 QUIET = "0.35"  # of notes and reference lines: dark enough to read
 LABEL_LIMIT = 40  # characters of a name from a file
 MIN_LOG_RATIO = 1e3
-"""Ratio of values from which on their scale is logarithmic, although nothing declares them an error."""
+"""Least ratio of values for a logarithmic scale if the variable is not declared an error."""
 
-# Okabe and Ito's colours but yellow, which is too light for a line; each with a dash pattern and a marker of its own,
-# for readers and printers without colour
+# colours of Okabe and Ito except yellow, which is too light for a line; dashes and markers differ too, for readers and
+# printers without colour
 STYLES: tuple[tuple[str, Any], ...] = (
     ("#000000", "solid"),
     ("#D55E00", "dashed"),
@@ -49,7 +49,7 @@ FORMATS = ("png", "pdf", "svg")
 
 
 def make_settings() -> Any:
-    """Return the rcParams for a figure, without settings that the user has changed, in points and font sizes."""
+    """Return the rcParams for a figure.  Settings that the user has changed stay."""
     scale = matplotlib.rcParams["font.size"] / matplotlib.rcParamsDefault["font.size"]
     own = {"axes.labelsize": 8.0 * scale, "xtick.labelsize": 7.0 * scale, **LOOK}
     own = {name: value for name, value in own.items() if not is_changed(name)}
@@ -60,12 +60,12 @@ def make_settings() -> Any:
 
 
 def find_font_size(name: str = "xtick.labelsize") -> float:
-    """Return the points of a font size in rcParams, by default of numbers, legends and footnotes."""
+    """Return a font size of rcParams in points, by default for numbers, legends and footnotes."""
     return float(FontProperties(size=cast(Any, matplotlib.rcParams)[name]).get_size_in_points())
 
 
 def is_changed(name: str) -> bool:
-    """Test for a setting of rcParams that the user has changed."""
+    """Return True if the user has changed a setting of rcParams."""
     return bool(cast(Any, matplotlib.rcParams)[name] != cast(Any, matplotlib.rcParamsDefault)[name])
 
 
@@ -78,7 +78,7 @@ class Style(NamedTuple):
 
 
 def choose_series_style(number: int) -> Style:
-    """Return the style of a series; after seven, colours come again with other markers and dashes.
+    """Return the style of a series.  After seven series, colours repeat with other markers and dashes.
 
     A changed colour cycle in rcParams replaces these colours.
     """
@@ -91,14 +91,14 @@ def choose_series_style(number: int) -> Style:
 
 
 def find_min_log_ratio(error: bool) -> float:
-    """Return the ratio of values from which on their scale is logarithmic."""
+    """Return the least ratio of values for a logarithmic scale."""
     return 3.0 if error else MIN_LOG_RATIO
 
 
 def scale_axis(axes: Axes, which: str, values: Any, min_ratio: float = 3.0) -> None:
-    """Make axis "x" or "y" logarithmic if all finite `values` are positive and span `min_ratio`; linear otherwise.
+    """Make axis "x" or "y" logarithmic if all finite `values` are positive and span `min_ratio`.
 
-    Along "y", values of at least zero are drawn on a scale that is linear up to the smallest positive one.
+    Along "y", values of at least zero have a scale that is linear up to the smallest positive value.
     """
     finite_values = np.asarray(values, dtype=float)
     finite_values = finite_values[np.isfinite(finite_values)]
@@ -115,7 +115,7 @@ def scale_axis(axes: Axes, which: str, values: Any, min_ratio: float = 3.0) -> N
         axis.set_minor_formatter(NullFormatter())
         if decades > 1.5:
             axis.set_major_locator(LogLocator(numticks=7))
-        else:  # there may be no power of ten among them
+        else:  # the range may contain no power of ten
             digits = (1.0, 2.0, 5.0) if decades > 0.7 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
             axis.set_major_locator(LogLocator(subs=digits))
             axis.set_major_formatter(FuncFormatter(lambda value, _: format_tick(value)))
@@ -124,12 +124,12 @@ def scale_axis(axes: Axes, which: str, values: Any, min_ratio: float = 3.0) -> N
 
 
 def format_tick(value: float) -> str:
-    """Return a number of few digits as text at a tick: "0.02", "2e−5"."""
+    """Return the text of a number at a tick, such as "0.02" or "2e−5"."""
     return f"{value:g}".replace("e-0", "e-").replace("-", "−")
 
 
 def mark_positions(axes: Axes, positions: Any, width: float) -> None:
-    """Put ticks at few positions themselves, except those whose labels would meet on `width` inches."""
+    """Put ticks at the positions if there are few.  Omit ticks with labels that would overlap on `width` inches."""
     places = np.unique(np.asarray(positions, dtype=float))
     log = axes.get_xscale() == "log"
     if not 2 <= len(places) <= 9 or (log and places.max() > 300.0 * places.min()):
@@ -146,21 +146,21 @@ def mark_positions(axes: Axes, positions: Any, width: float) -> None:
 
 
 def to_drawable(text: str, limit: int = LABEL_LIMIT) -> str:
-    """Return text from a file as it is drawn: no mathematics, no character that the font does not have."""
+    """Return text from a file for a figure, without mathematics and without characters that the font lacks."""
     lines = [_replace_unknown(" ".join(line.split())) for line in text.split("\n")]
     return cut("\n".join(lines), limit).replace("$", r"\$")
 
 
 def parse_label(option: str, text: str) -> str:
-    """Return text of the user, with mathematics between dollars.  Raises InputError if that cannot be read."""
+    """Return text of the user, with mathematics between dollars.  Raises InputError for invalid mathematics."""
     line = _replace_unknown(text)
     try:
         if is_math_text(line):
             MathTextParser("path").parse(line)
     except ValueError:
         raise InputError(
-            f"`--{option}` must have mathematics between its dollars that Matplotlib reads, got {shorten(text)}; "
-            r"write \$ for a dollar"
+            f"`--{option}` must have mathematics between its dollars that Matplotlib reads, got {shorten(text)}. "
+            r"Write \$ for a dollar."
         ) from None
     return line
 
@@ -171,18 +171,19 @@ def _replace_unknown(text: str) -> str:
 
 @cache
 def _read_font_characters() -> frozenset[int]:
-    """Return the characters of the font of labels."""
+    """Return the characters that the font of labels has."""
     return frozenset(FT2Font(findfont(FontProperties())).get_charmap())
 
 
 def encode_figure(figure: Figure, form: str, dpi: float | None = None) -> bytes:
-    """Return a figure as the bytes of a file; the same figure gives the same bytes.
+    """Return a figure as the bytes of a file.  Equal figures give equal bytes.
 
-    dpi: of a PNG, and of images inside the other formats.  Raises InputError for a format that is none of `FORMATS`.
+    `dpi` is the resolution of a PNG, and of images inside other formats.  Raises InputError for a format that is not in
+    `FORMATS`.
     """
     if form not in FORMATS:
         raise InputError(f"`--output` must end in .{', .'.join(FORMATS)}, got {'.' + form if form else 'no ending'}")
-    # no dates and versions, and identifiers by a fixed salt: matplotlib has no place for them but the global settings
+    # no dates and versions, and identifiers by a fixed salt: matplotlib reads these only from the global settings
     settings: Any = {
         "svg.hashsalt": "evogt",
         "svg.fonttype": "path",

@@ -33,7 +33,7 @@ from evogt_study.study.parameter_values import SourceLocation
 from evogt_study.study.study import Study
 
 IN_WORDS = frozenset({"name", "title", "source", "publication"})
-"""Keys whose text names no file."""
+"""Keys with text that names no file."""
 SPDX = "https://spdx.org/licenses/"
 _PACKAGE = "evogt-study"
 NO_PACKAGES = frozenset({"python", "blas"})
@@ -42,12 +42,12 @@ NO_PACKAGES = frozenset({"python", "blas"})
 
 @dataclass(frozen=True, eq=False)
 class DepositedStudy:
-    """One result, and what it takes to understand and to repeat it.
+    """One result, with the files that a reader needs to understand and repeat it.
 
-    name: the stem of its file.  attributes, versions: global attributes of the file, and the versions that wrote it.
-    runs: a sentence on the status of the runs, by phase.  software: the versions that computed them.  beside: files
-    that the runs need, by their path from the study file.  result, text, page, lock: paths in the deposit of the
-    result, the study file, the report and the list of packages.
+    `name` is the stem of the file, and `versions` are the versions that wrote it.  `runs` describes the status of the
+    runs by phase, and `software` are the versions that computed them.  `beside` has the files that the runs need, by
+    path.  `result`, `text`, `page` and `lock` are paths in the deposit: result, study file, report and list of
+    packages.
     """
 
     path: Path
@@ -68,7 +68,7 @@ class DepositedStudy:
 
 @dataclass(frozen=True, eq=False)
 class Deposit:
-    """Several results with one title, and the people and terms that their studies name."""
+    """Several results with one title, and the creators and terms that their studies name."""
 
     title: str
     publication: PublicationTable
@@ -76,23 +76,23 @@ class Deposit:
 
     @property
     def created(self) -> str:
-        """Date of the latest result, YYYY-MM-DD.  The deposit has no other, so that it is the same when made again."""
+        """Date of the latest result, YYYY-MM-DD."""
         return max(each.attributes["date_created"] for each in self.studies)[:10]
 
     @property
     def description(self) -> str:
-        """Abstract: the summaries of the results."""
+        """Abstract of the deposit, from the summaries of the results."""
         return " ".join(dict.fromkeys(each.attributes.get("summary", "") for each in self.studies))
 
     @property
     def keywords(self) -> list[str]:
-        """Keywords of the results, each once."""
+        """Different keywords of the results."""
         found = [word.strip() for each in self.studies for word in each.attributes.get("keywords", "").split(",")]
         return [word for word in dict.fromkeys(found) if word]
 
     @property
     def license_address(self) -> str:
-        """The address of the licence."""
+        """Internet address of the licence."""
         text = self.publication.license
         return text if "://" in text else SPDX + text
 
@@ -100,8 +100,8 @@ class Deposit:
 def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
     """Collect the contents of a deposit of some results.
 
-    Raises InputError if two results have the same name or different people and terms, or if none has any; ResultError
-    for a file that is not a result, is not intact, or lacks a file of its study.
+    Raises InputError if two results have the same name or different creators and terms, or if no result has creators.
+    Raises ResultError for a file that is not a result, is damaged, or lacks a file of its study.
     """
     ((name, count),) = Counter(path.stem for path in paths).most_common(1)
     if count > 1:
@@ -112,8 +112,8 @@ def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
     if not stated:
         raise InputError(
             "`[publication]` must name creators and a license to publish results, got none "
-            f"({studies[0].attributes.get('study_file', studies[0].path)}). Add it to the study file, or give "
-            "evs.Study(publication={...}) where there is none, and run the study again, which computes nothing for it"
+            f"({studies[0].attributes.get('study_file', studies[0].path)}). Add it to the study file or to "
+            "evs.Study(publication={...}), and run the study again. All finished runs are reused."
         )
     first, publication = stated[0]
     for path, other in stated:
@@ -125,17 +125,18 @@ def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
 
 
 def collect_study(path: Path) -> DepositedStudy:
-    """Collect the contents for one result, without importing anything of its study.  Raises ResultError."""
-    findings = verify(path).findings  # computes no run again
+    """Collect the contents for one result without an import of its study.  Raises ResultError."""
+    findings = verify(path).findings  # without `rerun`, it computes nothing
     if findings:
         raise ResultError(
-            f"a result must be all well to be published, got {path}: {findings[0]}; `evogt verify` says all"
+            f"a result to publish must have no errors, got {path}: {findings[0]}. "
+            "To list all errors, run `evogt verify`."
         )
     with open_phases(path) as groups:
         main: xr.Dataset = groups[MAIN]
         study = study_in(path, main)
         attributes, name = {str(key): str(value) for key, value in main.attrs.items()}, path.stem
-        # a study that was stated in Python has no file; some systems separate folders by a backslash
+        # a study in Python has no file, and some systems separate folders by a backslash
         file = PurePath(study.file.replace("\\", "/")).name
         return DepositedStudy(
             path=path,
@@ -156,13 +157,13 @@ def collect_study(path: Path) -> DepositedStudy:
 
 
 def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
-    """Return the files that the study names, or that its Python imports, by their path from its folder.
+    """Return the files that a study names or that its Python code imports, by their path from its folder.
 
-    Any text of the study that is the path of a file names this file.  Raises ResultError for a file outside of the
-    folder of the study, and for Python that is missing or did not compute the result.
+    A string of the study that is the path of a file names this file.  Raises ResultError for a file outside of the
+    folder of the study.  Also raises it for Python code that is missing or did not compute the result.
     """
     folder, table = Path(study.file).parent, tomllib.loads(study.text)
-    remedy = "publish it from the folder in which `evogt run` was called, with the study as it was then"
+    remedy = "publish it from the folder of `evogt run`, with the study file of that run"
     for code in study.spec.codes:
         is_file = ".py:" in code.reference or is_command(code.reference)
         if code.kind is CodeKind.DECLARED and is_file and not code.is_pickled:
@@ -182,7 +183,7 @@ def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
         try:
             whole = path.resolve(strict=True)
-        except (OSError, ValueError, RuntimeError):  # a formula may be no path at all, and links may form a loop
+        except (OSError, ValueError, RuntimeError):  # a formula is not a path, and links may form a loop
             continue
         if not whole.is_file():
             continue
@@ -205,10 +206,9 @@ def _iterate_texts(value: Any) -> Iterator[str]:
 
 
 def list_requirements(study: DepositedStudy) -> str:
-    """Return requirements for pip, with interpreter, processor and linear algebra as comments.
+    """Return requirements for pip, with comments on the interpreter, processor and linear algebra.
 
-    Packages have the version that the result records.  Other packages that they or the Python of the study need have
-    the version that is installed here.
+    Packages have the version that the result records.  Other required packages have the version that is installed here.
     """
     recorded: dict[str, str] = {canonicalize_name(name): version for name, version in study.versions.items()}
     # modules that the Python of the study imports, found in its text without running it

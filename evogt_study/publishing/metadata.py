@@ -1,6 +1,7 @@
 """Metadata of a deposit for other programs.
 
-`to_citation` makes CITATION.cff, and `write_crate` the description of the deposit and its files (RO-Crate 1.2).
+`to_citation` writes the text of CITATION.cff.  `write_crate` writes the description of the deposit and its files
+(RO-Crate 1.2).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ MEDIA_TYPES = {
     ".nc": "application/x-netcdf", ".toml": "application/toml", ".py": "text/x-python", ".html": "text/html",
     ".txt": "text/plain", ".md": "text/markdown", ".cff": "application/yaml",
 }  # fmt: skip
-"""Media types by suffix.  Files with other suffixes get none."""
+"""Media types by suffix.  Files with other suffixes have no media type."""
 
 
 def to_citation(deposit: Deposit) -> str:
@@ -72,7 +73,7 @@ def write_crate(deposit: Deposit, folder: Path) -> None:
         "description": deposit.description,
         "datePublished": deposit.created,
         "license": add(deposit.license_address, terms),
-        "author": authors if len(authors) > 1 else authors[0],  # a single one without a list, as RO-Crate 1.2 has it
+        "author": authors if len(authors) > 1 else authors[0],  # RO-Crate 1.2 writes a single value without a list
         "publisher": add("#publisher", publisher) if publication.publisher else None,
         "identifier": f"https://doi.org/{publication.doi}" if publication.doi else None,
         "keywords": ", ".join(deposit.keywords),
@@ -87,13 +88,13 @@ def _drop_empty(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _split_name(creator: CreatorTable) -> tuple[str, str] | None:
-    """Return family and given name of a person, or None for an organisation, whose name has no comma."""
+    """Return family and given name of a person, or None for an organisation.  Names of persons have a comma."""
     family, comma, given = creator.name.partition(",")
     return (family.strip(), given.strip()) if comma else None
 
 
 def _cff_author(creator: CreatorTable) -> dict[str, Any]:
-    """Return an author of CITATION.cff: a person or an entity."""
+    """Return a person or an entity as an author of CITATION.cff."""
     parts = _split_name(creator)
     known = {"name": creator.name} if parts is None else {"family-names": parts[0], "given-names": parts[1]}
     affiliation = creator.affiliation if parts else ""  # of a person only

@@ -1,7 +1,7 @@
 """Write results as a deposit and check a deposit.
 
-A deposit is a folder that is a BagIt bag (BagIt 1.0, RFC 8493) and contains an RO-Crate.  It appears completely or not
-at all.
+A deposit is a folder that is a BagIt bag (BagIt 1.0, RFC 8493) and contains an RO-Crate.  `publish` writes the whole
+folder or nothing.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ LINE = "\n"
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
-    """Write results, and what it takes to cite, check and repeat them, as the new folder `folder`.
+    """Write results as the new folder `folder`, with all files to cite, check and repeat them.
 
-    title: of the deposit, by default the title of the first result.  The section ``[publication]`` of the studies gives
-    the people and the terms.  The function imports nothing of a study, computes nothing and sends nothing.  A folder
-    with this deposit stays as it is: an earlier command may have been killed after its last write.
+    The default `title` is the title of the first result.  The section ``[publication]`` of the studies gives the
+    creators and the terms.  The function imports nothing of a study, computes nothing and sends nothing.  A folder that
+    already holds this deposit does not change.
 
-    Raises InputError if the folder exists or the results do not name their creators, and ResultError for a file that is
-    not a result, is not intact, or lacks a file that its runs need.
+    Raises InputError if the folder exists or the results do not name their creators.  Raises ResultError for a file
+    that is not a result, is damaged, or lacks a file that its runs need.
     """
     missing = [name for name in ("bagit", "rocrate", "yaml") if find_spec(name) is None]
     if missing:
@@ -67,7 +67,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
 
 
 def _write_deposit(made: Deposit, folder: Path) -> None:
-    """Write all files of the deposit, their metadata, and last the manifests, which hold all checksums."""
+    """Write all files of the deposit, their metadata, and the manifests with all checksums."""
     import bagit  # extra `publish`
 
     for study in made.studies:
@@ -91,7 +91,7 @@ def _write_deposit(made: Deposit, folder: Path) -> None:
         "External-Identifier": made.publication.doi or "",
     }
     known = {name: escape_text(" ".join(text.split())) for name, text in info.items() if text}
-    logging.getLogger("bagit").disabled = True  # it logs a traceback of an error that it raises
+    logging.getLogger("bagit").disabled = True  # bagit logs a traceback of an error that it raises
     bag = bagit.make_bag(folder, known, checksums=["sha256"])
     # bagit.py states version 0.97; version 1.0 (RFC 8493) extends it
     _write_text(folder / _DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
@@ -99,18 +99,18 @@ def _write_deposit(made: Deposit, folder: Path) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    """Write text with its own line ends on every system, because they enter the checksums."""
+    """Write text with unchanged line ends on every system.  The checksums depend on line ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="")
 
 
 def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]:
-    """Check the manifests of a folder, then each result; yield one outcome for each.
+    """Yield one verification for the manifests of a folder, then one for each result.
 
-    If a file has changed since the deposit, nothing else is checked and nothing is executed.  options: see `verify`.
-    The code of a study is in the deposit.
+    If a file has changed since the deposit, the function checks and executes nothing else.  For the options, see
+    `verify`.  The code of a study is in the deposit.
 
-    Raises InputError for a folder that is not a deposit, ResultError for a result that cannot be used here.
+    Raises InputError for a folder that is not a deposit.  Raises ResultError for a result that `verify` cannot read.
     """
     folder = Path(folder)
     damage = tuple(check_bag(folder))
@@ -124,16 +124,16 @@ def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]
 
 
 def make_readme(deposit: Deposit) -> str:
-    """Return the text of README.md, in which control characters and HTML of titles and names are escaped."""
+    """Return the text of README.md.  Control characters and HTML in titles and names are escaped."""
     first = deposit.studies[0]
     rows = []
     for study in deposit.studies:
         runs = "; ".join(counts if phase == MAIN else f"{phase}: {counts}" for phase, counts in study.runs.items())
         links = f"[study]({study.text}) | [report]({study.page})"
         rows.append(f"| [{study.name}.nc]({study.result}) | {_escape_cell(study.title)} | {runs} | {links} |")
-    # outside of the bag, which is the folder above: what lies in it has to be in its manifest
+    # outside of the bag: all files in the bag must be in its manifest
     commands = [f"evogt run '{study.text}' -o '../../again/{study.name}.nc'" for study in deposit.studies]
-    # a function of a script or a notebook, which no file has, is recorded with its source
+    # a function of a script or a notebook is recorded with its source
     in_python = [study.name for study in deposit.studies if '"source":' in study.attributes.get("study_code", "")]
     text = f"""# {_escape_cell(deposit.title)}
 
@@ -220,7 +220,7 @@ def check_bag(folder: Path) -> Iterator[str]:
         raise InputError(
             f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {_DECLARATION}"
         )
-    # links too, which are not followed, pipes and devices
+    # also links, pipes and devices; links are not followed
     below = (Path(root, name) for root, folders, names in os.walk(folder) for name in (*folders, *names))
     known = sorted(path for path in below if path.is_symlink() or not path.is_dir())
     files = {path.relative_to(folder).as_posix(): path for path in known}
@@ -231,7 +231,7 @@ def check_bag(folder: Path) -> Iterator[str]:
         listed = _read_manifest(folder, name)
         for path, digest in listed.items():
             if path not in files:  # also a path that leads out of the folder
-                yield f"{name} lists {shorten(path)}, which is not there"
+                yield f"{name} lists {shorten(path)}, which does not exist"
                 continue
             try:
                 found = hash_file(files[path], folder)
@@ -239,21 +239,21 @@ def check_bag(folder: Path) -> Iterator[str]:
                 found = ""
                 yield f"{path} cannot be read: {error.strerror}"
             if found not in (digest, ""):
-                yield f"{path} is not the file that {name} lists: its SHA-256 is another"
+                yield f"{path} differs from its SHA-256 checksum in {name}"
         if name == MANIFEST:  # tag files that no manifest lists are allowed (RFC 8493)
             yield from (f"{path} is in no manifest" for path in files if path.startswith(root) and path not in listed)
 
 
 def _read_manifest(folder: Path, name: str) -> dict[str, str]:
-    """Return checksums by path, which has escapes of %, CR and LF (RFC 8493, 2.1.3).
+    """Return checksums by path.  Paths have escapes for %, CR and LF (RFC 8493, 2.1.3).
 
     Raises ResultError for a file that is not a manifest.
     """
     lines = read_text(folder / name, "the manifest", ResultError, folder).splitlines()
     found = [_LINE.fullmatch(line) for line in lines if line.strip()]
     if None in found:
-        raise ResultError(f"{folder / name} must list a SHA-256 and a path on each line, got another line")
-    # other programs write digests in capitals
+        raise ResultError(f"{folder / name} must list a SHA-256 checksum and a path on each line, got another line")
+    # other programs write checksums in capitals
     return {
         re.sub("%(25|0D|0A)", lambda escape: chr(int(escape[1], 16)), line[2], flags=re.IGNORECASE): line[1].lower()
         for line in found if line is not None

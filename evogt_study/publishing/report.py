@@ -1,6 +1,6 @@
-"""The page of one result: status, statistics, figures, provenance and commands.
+"""The HTML page of one result, with status, statistics, figures, provenance and commands.
 
-A page is one file, loads nothing and runs nothing.  All text of the result is escaped.
+A page is one file without scripts.  It loads no other file.  All text of the result is escaped.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from evogt_study.study.case_space import join_names
 from evogt_study.text import escape_text
 
 _MAX_SETUPS = 12
-"""Setups that have a sentence each.  The figure of the comparison has more."""
+"""Largest number of setups with a sentence.  The figure of the comparison shows more setups."""
 MAX_ROWS, MAX_TABLES, MAX_FIGURES = 60, 12, 12
 MAX_SAMPLE_POINTS = 12
 MAX_VALUE = 200  # characters
 DPI = 144.0
-"""Pixels per inch of images inside figures, which have print size.  A page shows them up to twice as large."""
+"""Pixels per inch of images inside figures.  A page shows figures up to twice as large as print."""
 _PATH = re.compile(r"\S*[/\\](\S+)")
 PROVENANCE: Mapping[str, str] = {
     "date_created": "date",
@@ -60,13 +60,13 @@ PROVENANCE: Mapping[str, str] = {
     "platform": "platform",
     "cpu": "processor",
 }
-"""Attributes of results that pages show, and what they call them."""
+"""Attributes of results that pages show, with their names on the page."""
 MOST_PROBLEMS = 12
-"""Largest number of problems of an axis that a page shows.  The study file on the page has all."""
+"""Largest number of problems of an axis that a page shows.  The study file on the page has all problems."""
 
 
 class Conclusion(NamedTuple):
-    """A sentence on the whole study, and one for each of its setups if there are several."""
+    """Sentence on the whole study, and one sentence for each setup if the study has several setups."""
 
     sentence: str
     setups: Sequence[str] = ()
@@ -74,9 +74,9 @@ class Conclusion(NamedTuple):
 
 
 class ReportTable(NamedTuple):
-    """A table of the page: the first `heads` columns name the row, and the columns `texts` have lines that wrap.
+    """Table of the page.
 
-    `left_out` rows are not shown.
+    The first `heads` columns name the row.  Lines in the columns `texts` wrap.  The table omits `left_out` rows.
     """
 
     title: str
@@ -98,9 +98,10 @@ class ReportPart(NamedTuple):
 
 
 def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
-    """Return the page of a result that was read from `path`, by phase as `read_result` gives it.
+    """Return the page of a result from `path`, with its data by phase as `read_result` returns them.
 
-    state: of its computation, while it is running.  The page shows it, and a browser reloads the page every minute.
+    `state` describes a running computation.  The page then shows the state, and a browser reloads the page every
+    minute.
     """
     main = groups.get(MAIN, next(iter(groups.values())))
     made = compare_main_variable(main) if MAIN in groups else None
@@ -149,13 +150,16 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
 
 
 def encode_image(plotted: PlottedFigure) -> str:
-    """Return a figure as a data URI.  In an <img> it can run nothing and cannot clash with another one."""
+    """Return a figure as a data URI.  An image in <img> can execute nothing, and its identifiers are separate."""
     svg = " ".join(encode_figure(plotted.figure, "svg", DPI).decode().split())
     return "data:image/svg+xml," + quote(svg, safe=" !()*+,/:;=?@")
 
 
 def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
-    """Return the comparison of the main number by the axis of strings; None without either, or with too few seeds."""
+    """Return the comparison of the main variable by the axis of strings.
+
+    Return None without a main variable, without such an axis, or with too few seeds.
+    """
     variable = catalogue.find_main_variable(data)
     if variable is None or not has_comparison(data, variable, PlotRequest()):
         return None
@@ -165,7 +169,7 @@ def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
 def list_conclusions(made: xr.Dataset) -> Conclusion | None:
     """Return the conclusions of a comparison, or None if no setup has a leader.
 
-    The sentence on several setups counts those in which a lead is significant, by axis value.
+    The sentence on several setups counts, for each axis value, the setups with a significant lead.
     """
     leaders, conclusions, significant = (
         made[name].values.ravel().tolist() for name in ("leader", "conclusion", "significant")
@@ -190,7 +194,7 @@ def list_conclusions(made: xr.Dataset) -> Conclusion | None:
 
 
 def make_tables(data: xr.Dataset) -> list[ReportTable]:
-    """Return statistics over the seeds of the first numbers of the runs; without seeds, the numbers themselves."""
+    """Return tables of statistics over the seeds.  Without seeds, return one table of the runs."""
     names, dims = order_numbers(data)[:MAX_TABLES], list(map(str, data["run_status"].dims))
     if not names or ("seed" in dims and data.sizes["seed"] > 1):
         return [_summarise(data[name], data["run_key"]) for name in names]
@@ -203,28 +207,28 @@ def make_tables(data: xr.Dataset) -> list[ReportTable]:
 
 
 def order_numbers(data: xr.Dataset) -> list[str]:
-    """Return the numbers of the runs by name, the main number first."""
+    """Return the names of the numeric variables, with the main variable first."""
     first = catalogue.find_main_variable(data)
     return sorted(catalogue.list_numbers(data), key=lambda name: name != first)
 
 
 def _summarise(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> ReportTable:
-    """Return mean, standard deviation, median, interval and n over one axis, at the first points of the others."""
+    """Return a table of statistics over one axis, for the first points of the other axes."""
     dims = [str(dim) for dim in values.dims if dim != over]
     flat, runs = (each.transpose(*dims, over).values.reshape(-1, each.sizes[over]) for each in (values, keys))
     groups = np.flatnonzero((runs != "").any(axis=1))
-    shown = groups[:MAX_ROWS]  # before the statistics, which are of these alone
+    shown = groups[:MAX_ROWS]  # compute statistics only of the rows on the page
     array = xr.DataArray(flat[shown], {"group": shown}, ("group", over), name=values.name, attrs=values.attrs)
     planned = xr.DataArray(runs[shown], dims=array.dims)
-    # without a warning: the page has n beside each number, and the missing runs above the tables
+    # without a warning: the page shows n beside each number, and the missing runs above the tables
     header, body = make_table(summary(array, over, planned=planned, missing="drop")).flatten(NumberFormat())
-    rows = [[*_label_point(values, dims, int(row[0])), *row[1:]] for row in body]  # which begin with the group
+    rows = [[*_label_point(values, dims, int(row[0])), *row[1:]] for row in body]  # the first column is the group
     left_out = len(groups) - len(shown)
     return ReportTable(f"{make_title(values)}, over {over}", [*dims, *header[1:]], rows, len(dims), left_out)
 
 
 def list_setup_progress(data: xr.Dataset) -> list[ReportTable]:
-    """Return finished and failed runs of each setup, and their seconds; the slowest setup first."""
+    """Return a table with finished and failed runs and seconds of each setup.  The slowest setup is first."""
     dims = [str(dim) for dim in data["run_status"].dims if dim != "seed"]
     runs = pd.DataFrame(run_table(data[["run_status", "run_key", "run_message", "run_seconds"]]))
     if not dims or not len(runs):
@@ -246,13 +250,13 @@ def list_setup_progress(data: xr.Dataset) -> list[ReportTable]:
 
 
 def _label_point(data: xr.DataArray | xr.Dataset, dims: Sequence[str], number: int) -> list[str]:
-    """Return the axis values of a point of the product, by its number."""
+    """Return the axis values of point `number` of the product of the axes `dims`."""
     places = np.unravel_index(number, tuple(data.sizes[dim] for dim in dims)) if dims else ()
     return [text_label(to_canonical(data[dim].values[i])) for dim, i in zip(dims, places, strict=True)]
 
 
 def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
-    """Return name, long name, values and their number."""
+    """Return name, long name, values and number of values of a coordinate."""
     values = coord.values.ravel()
     texts = [_to_text(value) for value in values[:12]]
     text = join_names(texts, 12) + (f", ... ({len(values):,} in all)" if len(values) > 12 else "")
@@ -263,7 +267,7 @@ def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
 
 
 def _to_text(value: object) -> str:
-    """Return any value as text, also one that cannot be the value of a parameter."""
+    """Return any value as text, also a value that no parameter can have."""
     try:
         return text_label(to_canonical(value))
     except ValueError:
@@ -271,7 +275,7 @@ def _to_text(value: object) -> str:
 
 
 def _list_axes(data: xr.Dataset, runs: Completeness) -> ReportTable:
-    """Return the axes, with the number of points of their product and of different runs as the title."""
+    """Return a table of the axes.  Its title has the number of points and the number of different runs."""
     size = data["run_status"].size
     holes = "" if runs.points == size else f" of {size:,}"
     product = f"{runs.points:,}{holes} points with {runs.planned:,} different runs"
@@ -286,7 +290,7 @@ def _list_axes(data: xr.Dataset, runs: Completeness) -> ReportTable:
 
 
 def list_dependent(data: xr.Dataset) -> list[ReportTable]:
-    """Return the points of designs, a table each, and the parameters that follow axes by rules or by the pilot."""
+    """Return a table for each design and for each parameter that depends on axes by a rule or the pilot."""
     names, brought = list(map(str, data["run_status"].dims)), returned_coordinates(data)
     points: dict[str, list[xr.DataArray]] = {}
     found = []
@@ -303,7 +307,8 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
         found.append(ReportTable(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MAX_ROWS)))
     for dim, along in reversed(points.items()):
         design, size = design_of(data, dim), data.sizes[dim]
-        most = MAX_SAMPLE_POINTS if dim in find_drawn_dimensions(data) else MAX_ROWS  # of a random sample the first
+        # a page shows the first points of a random sample
+        most = MAX_SAMPLE_POINTS if dim in find_drawn_dimensions(data) else MAX_ROWS
         columns = [[str(number) for number in data[dim].values[:most]]]
         columns += [[cut(_to_text(value), MAX_VALUE) for value in coord.values[:most]] for coord in along]
         title = f"The {size:,} points of {dim}: {design.get('rule', design.get('kind', 'design'))}"
@@ -313,7 +318,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
 
 
 def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
-    """Return the origin of the numbers, from the attributes of the file, without folders of the author."""
+    """Return the provenance of a result from the attributes of its file, without folders of the author."""
     known = {"file": path.name, "study file": _cut_folders(str(data.attrs.get("study_file", "")))}
     known |= {name: str(data.attrs[key]) for key, name in PROVENANCE.items() if key in data.attrs}
     versions = _parse_table(known.get("versions", ""))
@@ -321,14 +326,16 @@ def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
         known["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
     sets = software_sets(data)
     if len(sets) > 1:
-        known["software"] = f"{len(sets)} different sets of versions computed the runs; `evogt status` counts them"
+        known["software"] = (
+            f"{len(sets)} different sets of versions computed the runs. `evogt status` counts the runs of each set."
+        )
     known["study, SHA-256"] = str(data.attrs.get("study_sha256", ""))
     known["history"] = _PATH.sub(r"\1", str(data.attrs.get("history", "")))
     return {name: cut(text, 2000) for name, text in known.items() if text}
 
 
 def _parse_table(text: str) -> dict[str, Any]:
-    """Return a JSON object of a file, or nothing."""
+    """Return a JSON object as a dictionary, or an empty dictionary for invalid text."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -337,7 +344,7 @@ def _parse_table(text: str) -> dict[str, Any]:
 
 
 def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> list[tuple[str, str]]:
-    """Return commands that compute the result again, each with its description."""
+    """Return the commands that check or compute the result again, each with its description."""
     stated = str(data.attrs.get("study_file", ""))
     toml, file = shlex.quote(_cut_folders(stated) or "study.toml"), shlex.quote(path.name)
     again = shlex.quote(f"again/{path.name}")  # in another folder, which has no finished runs to reuse
@@ -347,7 +354,7 @@ def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> lis
     # functions that are in no file are recorded as text
     if isinstance(codes, dict) and any(isinstance(each, dict) and "source" in each for each in codes.values()):
         return [*found, page]
-    if not stated.startswith("study "):  # a study that was stated in Python has no file
+    if not stated.startswith("study "):  # a study in Python has no file
         found.insert(0, (f"evogt run {toml} -o {again}", "compute all runs of the study file below"))
     pattern = " ".join(f"{name}=..." for name in map(str, data["run_status"].dims))
     found.append((f"evogt try {file} {pattern}", "compute one run, by its value of each axis, bit for bit"))
@@ -363,7 +370,7 @@ def _cut_folders(file: str) -> str:
 
 
 def find_problems(study: str) -> dict[str, Markup]:
-    """Return the problems that the text of a study states, as lists in HTML, by axis value, or "" for the only one."""
+    """Return the problems of a study as HTML lists, by axis value.  The key of a single problem is ""."""
     try:
         table = tomllib.loads(study)
     except (ValueError, RecursionError):

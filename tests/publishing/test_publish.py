@@ -196,12 +196,18 @@ def damaged(path):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda data: damaged(data / "results/own results.nc"), "own results.nc is not the file that manifest-sha256"),
-        (lambda data: damaged(data / "studies/own results/method.py"), "method.py is not the file"),
-        (lambda data: (data / "README.md").unlink(), "lists 'data/README.md', which is not there"),
+        (
+            lambda data: damaged(data / "results/own results.nc"),
+            "own results.nc differs from its SHA-256 checksum in manifest-sha256",
+        ),
+        (lambda data: damaged(data / "studies/own results/method.py"), "method.py differs"),
+        (lambda data: (data / "README.md").unlink(), "lists 'data/README.md', which does not exist"),
         (lambda data: (data / "more.py").touch(), "data/more.py is in no manifest"),
-        (lambda data: damaged(data.parent / "manifest-sha256.txt"), "which is not there"),
-        (lambda data: (data.parent / "bag-info.txt").write_text("other"), "bag-info.txt is not the file that tagmani"),
+        (lambda data: damaged(data.parent / "manifest-sha256.txt"), "which does not exist"),
+        (
+            lambda data: (data.parent / "bag-info.txt").write_text("other"),
+            "bag-info.txt differs from its SHA-256 checksum in tagmani",
+        ),
     ],
 )
 def test_a_changed_file_is_named_and_nothing_is_run(copy, change, expected):
@@ -216,7 +222,7 @@ def test_a_manifest_leads_to_no_other_place(copy):
     (copy.parent / "secret").write_text("")
     with (copy / "manifest-sha256.txt").open("a") as file:
         file.write(f"{'0' * 64}  data/../../secret\n")
-    assert any("'data/../../secret', which is not there" in line for line in outcomes(copy)[0].findings)
+    assert any("'data/../../secret', which does not exist" in line for line in outcomes(copy)[0].findings)
 
 
 # --- refused, and nothing left ----------------------------------------------------------------------------------------
@@ -252,12 +258,12 @@ def test_results_that_cannot_be_published_are_refused(evogt, result_of, tmp_path
     (tmp_path / "work/method.py").write_text("def method(level, seed):\n    return {'error': 1.0}\n")
     refused(evogt, tmp_path, own, expected="work/method.py changed, ")
     (tmp_path / "work/method.py").unlink()
-    refused(evogt, tmp_path, own, expected="publish it from the folder in which `evogt run` was called")
+    refused(evogt, tmp_path, own, expected="publish it from the folder of `evogt run`")
     (tmp_path / "deposit").mkdir()
     with pytest.raises(InputError, match=r"must be a new folder, got .*, which exists"):
         publish([silent], tmp_path / "deposit")
     other.write_bytes(other.read_bytes()[:10_000])
-    refused(evogt, tmp_path, other, expected="a result must be all well to be published")
+    refused(evogt, tmp_path, other, expected="a result to publish must have no errors")
 
 
 def test_a_file_outside_of_the_studys_folder_is_refused(evogt, result_of, tmp_path):

@@ -82,7 +82,9 @@ def test_what_is_finished_can_be_opened(own_study, folder):
     write_runs(path, plan_study(study)[0], range(3))
     with evs.open(path, pilot=True) as pilot:
         assert (pilot["run_status"].values == "ok").sum() == np.isfinite(pilot["error"].values).sum() == 3
-    with pytest.raises(ResultError, match="has no runs of the main: its pilot is not finished. Open the pilot with pilot"):
+    with pytest.raises(
+        ResultError, match="has no runs of the main: its pilot is not finished. Open the pilot with pilot"
+    ):
         evs.open(path)
     with pytest.raises(ResultError, match=r"cannot read .*none\.nc"):
         evs.open(folder / "none.nc")
