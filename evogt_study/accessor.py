@@ -197,7 +197,7 @@ class Result:
         x : str, optional
             Axis along which values are drawn, a parameter that follows an axis, or a recorded variable.
         hue, col : str, optional
-            Axis whose values are series, and axis with a panel for each value.
+            Axis with a series for each value, and axis with a panel for each value.
         over : str or iterable of str, optional
             Axes whose points are a sample.  By default the seed and random samples.
         at : mapping, optional

@@ -1,8 +1,8 @@
 """All errors and warnings of the package.
 
-An `InputError` is a mistake in the input of the user.  The command prints its message in one line, exits with code 2
-and writes nothing.  A `RunError` happens inside one run.  It becomes the status and the message of the run, and the
-study continues.  The message contains the measured number.
+An `InputError` is a mistake in the input of the user.  The command prints the message, exits with code 2 and writes
+nothing.  A `RunError` occurs inside a run.  A `RunError` becomes the status and the message of the run, and the study
+continues.  The message contains the measured number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class EvogtError(Exception):
         super().__init__(cut(" ".join(message.split()), _MESSAGE_LIMIT))
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython and notebooks show."""
+        """Return the lines that IPython and notebooks show for the error."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -96,7 +96,7 @@ class StudyInterruptedError(KeyboardInterrupt):
     """The user interrupted a study.  The message says where the finished runs are."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython and notebooks show."""
+        """Return the lines that IPython and notebooks show for the error."""
         return [str(self)]
 
 

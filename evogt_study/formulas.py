@@ -47,7 +47,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _CHARACTERS = frozenset("".join(map(chr, range(32, 127)))) - {"#", "\\"}  # Python skips comments and joined lines
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 MAX_LENGTH = 4000
-"""Largest number of characters of a formula.  It limits the time to read a formula."""
+"""Largest number of characters of a formula.  The limit bounds the time to read a formula."""
 MAX_TERMS = 100
 """Largest number of levels of the syntax tree, such as terms of a sum.  Python limits nested calls to 1,000."""
 MAX_DEPTH = 32
@@ -115,7 +115,7 @@ def _read(text: str, key: str) -> ast.expr:
 
 
 def _find_chain(node: ast.AST) -> object:
-    """Return "sum" or "product" for these operations, or the node itself for other nodes."""
+    """Return "sum" or "product" for an operator, or the node for any other node."""
     kind = type(node.op) if isinstance(node, ast.BinOp) else None
     return "sum" if kind in (ast.Add, ast.Sub) else "product" if kind in (ast.Mult, ast.Div) else node
 
@@ -360,7 +360,7 @@ def _find_operation(expression: sympy.Expr) -> str | Callable[..., Any]:
         # as floats: NumPy refuses integers to negative integer powers
         return lambda base, exponent: np.power(np.asarray(base, dtype=float), exponent)
     if expression.func not in _NUMPY:
-        raise FormulaError(f"{expression.func.__name__} has no numerical value. Use smoother functions")
+        raise FormulaError(f"{expression.func.__name__} has no numerical value. Use smoother functions.")
     return _NUMPY[expression.func]
 
 

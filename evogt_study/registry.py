@@ -1,14 +1,13 @@
 """Find objects of this package and of other packages by name.
 
-A `Registry` holds the objects of one group of entry points.  A package adds an object with a few lines of its
-``pyproject.toml``::
+A `Registry` holds the objects of one group of entry points.  Another package adds an object in its ``pyproject.toml``::
 
     [project.entry-points."evogt_study.methods"]
     my_solver = "my_package.solvers:MySolver"
 
 The name of the entry is the name in a study file or on the command line.  CONTRIBUTING.md lists the groups.  The
-distribution ``evogt-study`` registers its own objects in the same way.  Another package cannot replace the names of
-this distribution.
+distribution ``evogt-study`` registers its own objects too.  Another package cannot replace the names of this
+distribution.
 """
 
 from __future__ import annotations

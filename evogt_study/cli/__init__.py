@@ -1,7 +1,7 @@
 """The command `evogt`.
 
-- `main`: commands by name, each imported when called; exit codes
-- `inputs`: options and arguments that commands share; the studies, results and runs that they name
+- `main`: commands by name, and exit codes
+- `inputs`: shared options and arguments, and functions that read studies, results and runs
 - `display`: progress, results and warnings in lines of text
 - `run`: `evogt run`, `try`, `submit`
 - `status`: `evogt status`, `list`, `store`
@@ -9,5 +9,5 @@
 - `pictures`: `evogt plot`, `report`
 - `results`: `evogt merge`, `diff`, `verify`, `publish`
 
-A command declares its options when its module is imported, and imports what it needs when it runs.
+The module of a command declares its options.  The command imports all other modules when it runs.
 """

@@ -138,7 +138,7 @@ def describe_runs_as_json(phases: Mapping[str, Completeness]) -> dict[str, Any]:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print one JSON document, in ASCII.  NaN and infinite numbers become null."""
+    """Print a document as JSON in ASCII.  NaN and infinite numbers become null."""
     click.echo(json.dumps(_to_plain(document), indent=2))
 
 

@@ -171,7 +171,7 @@ def check_together(**options: object) -> None:
 def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
     """Read ``KEY=VALUE``: "a=5" gives a constant.  "n=10,20", "n=10," and "seed=0..99" give axis values.
 
-    A value is a TOML value, or else a string.  Raises InputError.
+    A value that is not valid TOML is a string.  Raises InputError.
     """
     found: dict[str, Any] = {}
     for text in texts:
@@ -233,7 +233,7 @@ def open_runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iter
 
 
 def read_phase(path: Path, phase: str) -> xr.Dataset:
-    """Return the runs of one phase of a result, or its finished runs if it is being written."""
+    """Return the runs of one phase of a result, or the finished runs of an unfinished result."""
     from evogt_study.results.netcdf import open_result
     from evogt_study.schema.variables import EARLIER_PHASES
 
@@ -246,7 +246,7 @@ def read_phase(path: Path, phase: str) -> xr.Dataset:
         found = runs.get(phase)
     if found is None:
         unfinished = f"whose {next(iter(runs))} is not finished"
-        missing = f"which has no {phase}. Leave out --{phase}" if phase in EARLIER_PHASES else unfinished
+        missing = f"which has no {phase}. Leave out --{phase}." if phase in EARLIER_PHASES else unfinished
         raise InputError(f"`FILE` must have runs of the {phase}, got {path}, {missing}")
     return found
 

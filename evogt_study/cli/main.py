@@ -1,4 +1,4 @@
-"""The command `evogt`: its commands by name, errors as one line, and exit codes.
+"""The command `evogt`, with its subcommands, error output and exit codes.
 
 The module of a command is imported when the command is called, so that `evogt --help` answers at once.
 """
@@ -47,8 +47,8 @@ REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands"
 class _Commands(click.Group):
     """Group of commands that imports a command when it is called.
 
-    It prints an error of this package as one line and sets the exit code.  Any other exception is a bug and keeps its
-    traceback.
+    The group prints an error of this package as one line and sets the exit code.  Any other exception is a bug and
+    keeps its traceback.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -72,7 +72,7 @@ def plot(
     file: Path, kind: str | None, output: Path | None, slope: tuple[float, ...] | None, caption: bool, pilot: bool,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Draw a result: one KIND of plot, or all kinds that fit.
+    """Draw figures of a result, by default all kinds of plot that fit.
 
     KIND is distribution, dependence, heat_map, trend, time_series, spectrum, scatter, comparison or fields.  Each
     figure gives the number of its runs.
@@ -94,7 +94,7 @@ def plot(
         choices = [(each.kind, replace(request, variable=each.variable)) for each in fitting]
         choices = choices or [("distribution", request)]
         if request.variable is None and catalogue.has_no_error(data) and fitting:
-            display.print_warning([f"{catalogue.NO_SOLUTION_ERROR}. Name another variable with --variable."])
+            display.print_warning([f"{catalogue.NO_SOLUTION_ERROR}. Choose another variable with --variable."])
     failed: list[InputError] = []
     for name, its_request in choices:
         try:
@@ -128,7 +128,7 @@ def write(path: Path, content: bytes) -> None:
 def report(file: Path, output: Path | None) -> None:
     """Write one HTML page of a result, with statistics, figures and provenance.
 
-    The page is one file without scripts.  It opens in any browser without a network.
+    The page is one file without scripts.  The page opens in any browser without a network.
     """
     # a path such as "." has no name; reading it raises the error
     path = output or (file.with_suffix(".html") if file.name else Path("report.html"))

@@ -33,9 +33,9 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
     If several files have a run, its values must be equal bit for bit.  A run that is ok replaces a run with another
     status.  `evogt run STUDY.toml -o OUTPUT` runs the missing cases.
 
-    With --along NAME, join results of several studies.  LABEL is the value of each file along NAME, by default the name
-    of the file.  Constants that differ become coordinates along NAME.  Other commands read the new file like any
-    result.  It holds no study that `evogt run` could run.
+    With --along NAME, join results of several studies.  LABEL is the value of a file along NAME, by default the name of
+    the file.  Constants that differ become coordinates along NAME.  Other commands read the new file like any result.
+    The new file holds no study that `evogt run` could run.
     """
     if along is not None:
         inputs.refuse_options("--along", allowed="output along")
@@ -108,8 +108,8 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) 
     The command checks checksums, schema, run keys, missing runs and values.  In a folder, it first compares every file
     with its checksum.  Failed and diverged runs are not errors.  The exit code is 1 if a check fails.
 
-    --rerun executes the code of the study if none of its files has changed since the result was computed.  It prints
-    the names of these files first.  Read the files of other people before you use --rerun.
+    --rerun executes the code of the study if none of its files has changed since the result was computed.  The command
+    first prints the names of these files.  Read the files of other people before you use --rerun.
     """
     from evogt_study.operations.verify import verify as verified
     from evogt_study.publishing.publish import verify_deposit
@@ -129,7 +129,7 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) 
 
 
 def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
-    """Print one check unless `as_json`, and return it as a document for JSON."""
+    """Print the verification of one result unless `as_json`, and return a document for JSON."""
     from evogt_study.analysis.runs import count_status
 
     phases = {phase: count_status(data) for phase, data in made.phases.items()}

@@ -60,9 +60,8 @@ def run(
 
     KEY=VALUE changes the study.  For example, a=5 sets a constant, and n=10,20 or seed=0..99 sets an axis.
 
-    Finished runs are reused.  They are looked up in the result file, its store, the other results in the same folder
-    and the places named by --reuse-from.  Runs that are no longer part of the study move to the store.  See `evogt
-    store`.
+    The command reuses finished runs of the result file, its store, other results in the same folder and the places in
+    --reuse-from.  Runs that are no longer part of the study move to the store.  See `evogt store`.
     """
     if dry_run:
         inputs.refuse_options("--dry-run", allowed="dry_run output reuse_from workers as_json")
@@ -108,7 +107,7 @@ def run(
 
 
 def prestart_workers(*paths: Path, elsewhere: bool = False) -> None:
-    """Start a runner on this machine unless a path is missing.  It imports its modules in parallel to this process."""
+    """Start a runner on this machine unless a path is missing.  The runner imports its modules in parallel."""
     if not elsewhere and all(path.exists() for path in paths):
         prestart()
 
@@ -197,7 +196,7 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
 
 
 def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
-    """Describe the work of one phase, line by line."""
+    """Yield lines that describe the work of one phase."""
     from evogt_study.study.plan import OWN
 
     plan = found.plan
@@ -221,14 +220,14 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
 
 
 def _describe_precision(precision: Precision, table: RunTable | None) -> str:
-    """Describe the number of runs for a target precision, estimated from finished runs."""
+    """Return a line with the estimated number of runs for a target precision."""
     from evogt_study.results.decisions import decisions
 
     goal = precision.goal
     width = f"{100.0 * goal.half_width:g} %" if goal.relative else f"{goal.half_width:g}"
     what = f"{goal.statistic} of {precision.variable} to a half width of {width}"
     if table is None or not (made := decisions(precision, table)):
-        return f"then seeds until each setup has the {what}, at most {goal.max_seeds:,}; no run shows how many yet"
+        return f"then seeds until each setup has the {what}, at most {goal.max_seeds:,} (no estimate yet)"
     done, expected = sum(bool(each.reason) for each in made.values()), sum(each.expected for each in made.values())
     return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} setups have all seeds"
 

@@ -42,8 +42,8 @@ def status(
     """Show the progress of a study.
 
     FILE is a result (.nc) or a study (.toml).  For a result, show the number of runs by status and the error messages.
-    While the study runs, also show the process, the speed and the time left.  For a study, show what `evogt run` would
-    find: cases that you added count as not run.
+    While the study runs, also show the process, the speed and the time left.  For a study, show the runs that `evogt
+    run` would find.  Cases that you added count as not run.
     """
     from evogt_study.operations.progress import read_computation
 
@@ -172,8 +172,8 @@ _places = click.argument("places", metavar="[PATH]...", nargs=-1, type=inputs.PA
 def store() -> None:
     """List or prune runs that studies no longer include.
 
-    `evogt run` moves them to the store beside a result when a study has changed.  It reuses them when the study
-    includes them again.
+    `evogt run` moves such runs to the store beside a result when a study has changed.  If the study includes these runs
+    again, `evogt run` reuses them.
     """
 
 

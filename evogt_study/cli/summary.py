@@ -86,8 +86,8 @@ def summary(
 ) -> None:  # fmt: skip
     """Print statistics of a result, by default over the seeds.
 
-    The default table has one row for each combination of parameter values: mean, standard deviation and median with 95
-    % confidence intervals, and the number of runs used out of the number planned.
+    The default table has one row for each setup.  The columns are mean, standard deviation and median with 95 %
+    confidence intervals, and the numbers of used and planned runs.
     """
     # options that have no effect on the output are refused
     inputs.check_together(json=as_json, orders=orders, sensitivity=sensitivity)
@@ -177,7 +177,7 @@ def compare(
     """Compare the values of an axis on common seeds.
 
     AXIS is optional if only one axis can be compared.  Print one conclusion for each setup, then the effect of each
-    value relative to the leader with its confidence interval.
+    value relative to the leader, with confidence intervals.
     """
     from evogt_study.analysis.comparison import compare as compare_values
     from evogt_study.analysis.runs import find_finished_keys
@@ -208,10 +208,12 @@ def compare(
 @inputs.option("-o --output", "TABLE", "New file: .csv, .parquet or .json.", required=True, type=inputs.PATH)
 @inputs.pilot_option
 def export(file: Path, output: Path, pilot: bool) -> None:
-    """Write one row for each run as CSV, Parquet or JSON: parameters, status, message and values.
+    """Write one row for each run as CSV, Parquet or JSON.
 
-    In CSV, text that a spreadsheet would compute (=, +, -, @) has an apostrophe before it.  Parquet needs pandas and
-    pyarrow (extra `parquet`).
+    A row has the parameters, status, message and values of a run.
+
+    In CSV, an apostrophe precedes text that a spreadsheet would compute (=, +, -, @).  Parquet needs pandas and pyarrow
+    (extra `parquet`).
     """
     from evogt_study.analysis.export import write_table
 

@@ -1,4 +1,4 @@
-"""The reproduction of the paper: published numbers beside computed ones.
+"""Reproduction of the paper, with published and computed numbers side by side.
 
 - `published`: each published number, the study that computes it, and the printed digits that a value confirms
 - `report`: the report in text, Markdown and CSV

@@ -1,7 +1,7 @@
 """Comparison of several methods on published problems, at equal time and at equal error.
 
-A study in studies/board has the axes `method`, `level` and `seed`, and the variables `error`, `error_joint` (all fields
-in one norm), `seconds` (CPU time), `unknowns` and `reference_error`.  Published values appear only in the table.
+A study in studies/board has the axes `method`, `level` and `seed`.  Its variables are `error`, `error_joint` (all
+fields in one norm), `seconds` (CPU time), `unknowns` and `reference_error`.  Published values appear only in the table.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Each published number of the paper and the study that computes it.
 
-A CSV file in data/published holds the numbers of one table or of a passage of text.  Each row has one number.  For each
-file, `TABLES` names the studies and has a function that reads the number of a row from their results.  `CLAIMS` has the
-functions for the numbers of the text.  `find_measure` returns the method of comparison.  These functions do not see the
-published values.  A published number is stored as printed, because its text gives the number of digits that a computed
-value confirms.
+A CSV file in data/published holds the numbers of one table or of a passage of text.  Each row of the file has one
+number.  For each file, `TABLES` names the studies and has a function that reads the number of a row from their results.
+`CLAIMS` has the functions for the numbers of the text.  `find_measure` returns the method of comparison.  These
+functions do not see the published values.  A published number is stored as printed, because its text gives the number
+of digits that a computed value confirms.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Labels = Mapping[str, str]
 
 
 class Verdict(StrEnum):
-    """Relation of a computed value to a printed one."""
+    """Relation of a computed value to a printed value."""
 
     all_digits = "agrees in all printed digits"
     one_unit = "within one unit of the last digit"
@@ -118,7 +118,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Entry(Row):
-    """One published number beside the computed one.
+    """A published number with the computed number and the verdict.
 
     `file` is the CSV file in data/published without suffix, and `table` is the label in the paper or "text".  The
     `labels` are printed values of epsilon, dictionary, variable, statistic and others.  `known` is the explanation of a
@@ -152,7 +152,7 @@ class Entry(Row):
 
 
 class PublishedTable(NamedTuple):
-    """Two functions for the rows of one CSV file: the studies of a row, and its number in their results."""
+    """Two functions for the rows of a CSV file.  They return the studies of a row and its computed number."""
 
     studies: Callable[[Labels], tuple[str, ...]]
     read: Callable[[Results, Labels], Computed]
@@ -475,7 +475,7 @@ class KnownDifference:
 def read_known_differences(folder: Path) -> list[KnownDifference]:
     """Read the list of known differences from its CSV file.
 
-    The columns are file, entries ("k=8; statistic=mean"), computed and explanation.
+    The file has the columns file, entries ("k=8; statistic=mean"), computed and explanation.
 
     Raises InputError if the list cannot be read or names a file that does not exist.
     """

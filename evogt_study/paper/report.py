@@ -1,4 +1,4 @@
-"""The report of `evogt reproduce`: each published number beside the computed one, in text, Markdown and CSV."""
+"""Report of `evogt reproduce` with published and computed numbers, in text, Markdown and CSV."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def read_studies(paths: Iterable[Path]) -> list[Study]:
         if not path.exists():
             raise InputError(
                 f"`STUDIES` must be study files or folders, got {path}, which does not exist. Run from a checkout of "
-                "the project, or name the study files"
+                "the project, or name the study files."
             )
         files += sorted(path.glob("*.toml")) if path.is_dir() else [path]
     if not files:

@@ -69,8 +69,8 @@ def _find_abscissa(data: xr.Dataset, variable: str) -> tuple[xr.Dataset, str]:
     if len(own) != 1:
         have = ", ".join(name for name in map(str, data.data_vars) if is_time_series(data, name)) or "none"
         raise InputError(
-            f"`--variable` must have one dimension besides the axes, as time ({have}), got {variable} over "
-            f"{', '.join(own) or 'the axes alone'}"
+            f"`--variable` must have one dimension besides the axes, such as time ({have}), got {variable} over "
+            f"{', '.join(own) or 'the axes only'}"
         )
     known = [str(name) for name, each in values.coords.items()
              if each.ndim > 1 and each.dims[-1] == own[0] and each.dtype.kind in "iuf"]  # fmt: skip
@@ -117,11 +117,11 @@ def is_time_series(data: xr.Dataset, variable: str) -> bool:
 def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw the decay of singular values, with lines at the square roots of at most four thresholds `tau`.
 
-    All runs along an axis tau have equal singular values, so the function draws the first run with a value.  `at` may
-    select one tau.  Raises InputError if the study did not record singular values.
+    All runs along an axis tau have equal singular values, so the function draws the first run with a value.  The option
+    `at` may select one tau.  Raises InputError if the study did not record singular values.
     """
     if variable not in data:
-        raise InputError(f"`{variable}` must be in the file to draw it. Put it into `record` of the study's [output]")
+        raise InputError(f"`{variable}` is not in the file. Put it into `record` of the study's [output].")
     request, has_axis = request, "tau" in data[variable].dims
     if has_axis and "tau" in request.at:
         data = groups.select_point(data, {"tau": request.at["tau"]}, ["tau"])
@@ -176,8 +176,8 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
 def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw the field of one run, the exact field and the absolute error.  In 3-D, draw a slice.
 
-    `at` selects the run, by default the first run that is ok.  It also selects the nearest `time`, by default the last,
-    and a slice in 3-D, by default `z=0.5`.  Raises InputError if the result has no field or no such run.
+    `at` selects the run, by default the first run that is ok.  `at` also selects the nearest `time`, by default the
+    last, and a slice in 3-D, by default `z=0.5`.  Raises InputError if the result has no field or no such run.
     """
     run, where = _select_run(data, request)
     numerical, exact = run[variable], run.get(_EXACT)
@@ -196,7 +196,7 @@ def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotte
 def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str]:
     """Return the fields of one run at one time over at most two directions, and a text with the selection."""
     if FIELD not in data:
-        raise InputError(f"`{FIELD}` must be in the file to draw it. Put it into `record` of the study's [output]")
+        raise InputError(f"`{FIELD}` is not in the file. Put it into `record` of the study's [output].")
     axes = groups.find_axes(data, FIELD)
     unknown = [name for name in request.at if name not in data[FIELD].dims]
     if unknown:

@@ -85,8 +85,8 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
 def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: style.Style, *, many: bool) -> None:
     """Draw one sample and its median.  Runs are points, or boxes of letter values with points for outer runs.
 
-    Letter values are the quantiles 2^-i and 1 - 2^-i for i = 2, 3, ...  The last letter value is the last
-    one with a separate 95 % interval.  Samples of fewer than 16 runs have no boxes.  At each end, 4 to 8 runs are outside of the
+    Letter values are the quantiles 2^-i and 1 - 2^-i for i = 2, 3, ...  The last letter value is the last with a
+    separate 95 % interval.  Samples of fewer than 16 runs have no boxes.  At each end, 4 to 8 runs are outside of the
     boxes.
     """
     points = sample

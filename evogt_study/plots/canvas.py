@@ -33,8 +33,8 @@ LABEL_WIDTH = 48  # characters of a column of 3.4 in, 14.2 per inch as `Canvas.w
 class PlottedFigure:
     """A figure with its texts.
 
-    The `caption` has the subject and the meaning of the marks.  The `name` is the name of the file without suffix.  It
-    starts with "pilot_" for a figure of the pilot.
+    The `caption` has the subject and the meaning of the marks.  The `name` is the name of the file without suffix.  The
+    name of a figure of the pilot starts with "pilot_".
     """
 
     figure: Figure
@@ -62,7 +62,7 @@ class DisplayedFigure(Figure):
 
 @dataclass(eq=False)
 class Canvas:
-    """A figure, its panels in rows of `columns`, and its footnote."""
+    """Figure with panels in rows of `columns`, and with a footnote."""
 
     figure: Figure
     axes: list[Axes]

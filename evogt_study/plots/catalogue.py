@@ -22,7 +22,9 @@ from evogt_study.plots.comparison import draw_comparison, has_comparison
 from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.variables import CANDIDATE, HEADLINE, LABEL, PILOT, RUN_METADATA, Status, status_codes
 
-NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
+NO_SOLUTION_ERROR = (
+    "there is no solution error because the problem has no exact solution and the study has no reference"
+)
 
 _MARKUP = re.compile(r"[$\\{}]|\^(?=\w)")
 
@@ -135,7 +137,7 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     planned = status_codes(data["run_status"]).ravel()[mark_first(number_runs(data[KEYS]).ravel())]
     arrays = [name for name in numeric_variables(data) if name not in RUN_METADATA]
     if has_no_error(data):
-        raise InputError(f"{NO_SOLUTION_ERROR}. Name what to draw with --variable: {', '.join(arrays)}")
+        raise InputError(f"{NO_SOLUTION_ERROR}. Choose a variable with --variable: {', '.join(arrays)}")
     if arrays and (planned == Status.ok).any():
         over = ", ".join(f"{name} over {', '.join(groups.find_own_dimensions(data, name))}" for name in arrays)
         raise InputError(

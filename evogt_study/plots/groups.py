@@ -55,7 +55,7 @@ determines the number of panels in a row.
 class PlotRequest:
     """Request for a plot, with the variable, the roles of the axes, labels and scales.
 
-    `Result.plot` describes the fields.  If a variable, role or scale is None, the data determine it.  `compared` is a
+    `Result.plot` describes the fields.  The data determine a variable, role or scale that is None.  `compared` is a
     comparison that is already computed, because it takes seconds for 100,000 runs.
     """
 
@@ -131,7 +131,7 @@ class GroupedRuns:
 
     @property
     def largest(self) -> int:
-        """Number of runs with a value in the largest group.  It decides how the figure draws all groups."""
+        """Number of runs with a value in the largest group.  This number decides how the figure draws all groups."""
         return int(self.present.sum(axis=-1).max(initial=0))
 
     def get_sample(self, *position: int) -> Array:
@@ -361,7 +361,9 @@ def _get_numbers_along(data: xr.Dataset, name: str | None, order: Mapping[str, i
     numbers = data[name].variable
     inside = [str(dim) for dim in numbers.dims if dim not in order and numbers.sizes[dim] > 1]
     if inside:
-        raise InputError(f"`--x` must be the same within a sample, {name} follows {', '.join(inside)}. Leave it out")
+        raise InputError(
+            f"`--x` must be constant within a sample, but {name} follows {', '.join(inside)}. Leave it out."
+        )
     kept = numbers.isel({dim: 0 for dim in numbers.dims if dim not in order})
     return np.asarray(kept.set_dims(order).values, dtype=np.float64)  # type: ignore[no-untyped-call]  # xarray's
 
@@ -438,7 +440,7 @@ def is_error(array: xr.DataArray) -> bool:
 
 
 def make_title(array: xr.DataArray) -> str:
-    """Return the long name of an array with its units.  If it is missing or Greek, return the name."""
+    """Return the long name of an array with its units.  Without a long name, or if it is Greek, return the name."""
     long_name = str(array.attrs.get("long_name", array.name))
     return _add_units(str(array.name) if _GREEK.fullmatch(long_name) else long_name, array)
 

@@ -105,7 +105,7 @@ def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
     """
     ((name, count),) = Counter(path.stem for path in paths).most_common(1)
     if count > 1:
-        raise InputError(f"`RESULT` must be files of different names, got two of the name {name!r}. Rename one")
+        raise InputError(f"`RESULT` must be files with different names, got two files named {name!r}. Rename one file.")
     studies = [collect_study(path) for path in paths]
     more = f" and {len(studies) - 1} more" if len(studies) > 1 else ""
     stated = [(each.path, each.publication) for each in studies if each.publication is not None]
@@ -192,7 +192,7 @@ def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
             # resolved, since a link or `..` may lead out of the folder
             inside = each.resolve()
             if not inside.is_relative_to(folder.resolve()):
-                raise ResultError(f"{each}, which {study.file} needs, must lie in its folder to be published. Move it")
+                raise ResultError(f"{each}, which {study.file} needs, must be in its folder to be published. Move it.")
             found[inside.relative_to(folder.resolve()).as_posix()] = inside
     return dict(sorted(found.items()))
 

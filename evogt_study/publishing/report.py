@@ -1,6 +1,6 @@
 """The HTML page of one result, with status, statistics, figures, provenance and commands.
 
-A page is one file without scripts.  It loads no other file.  All text of the result is escaped.
+A page is one file without scripts, and loads no other file.  All text of the result is escaped.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def list_conclusions(made: xr.Dataset) -> Conclusion | None:
 
 
 def make_tables(data: xr.Dataset) -> list[ReportTable]:
-    """Return tables of statistics over the seeds.  Without seeds, return one table of the runs."""
+    """Return tables of statistics over the seeds.  Without seeds, return a table of the runs."""
     names, dims = order_numbers(data)[:MAX_TABLES], list(map(str, data["run_status"].dims))
     if not names or ("seed" in dims and data.sizes["seed"] > 1):
         return [_summarise(data[name], data["run_key"]) for name in names]

@@ -104,7 +104,7 @@ output = {{ times = 3, record = ["energy_history"] }}
 dictionary = "gtransnet"
 N1 = 24
 {SMALL_NUMBERS}"""
-MESSAGE = "there is no solution error: the problem has no exact solution, and the study no reference for it"
+MESSAGE = "there is no solution error because the problem has no exact solution and the study has no reference"
 
 
 @pytest.fixture(scope="module")

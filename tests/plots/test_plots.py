@@ -361,5 +361,5 @@ def test_scales_are_linear_except_of_errors_and_over_three_decades(values, attri
 
 
 def test_a_parameter_that_differs_within_a_sample_is_not_along_x(piloted):
-    with pytest.raises(InputError, match="must be the same within a sample, gamma follows dictionary"):
+    with pytest.raises(InputError, match="must be constant within a sample, but gamma follows dictionary"):
         draw(piloted, "dependence", x="gamma", over=("dictionary", "seed"))

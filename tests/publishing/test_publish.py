@@ -253,7 +253,7 @@ def test_results_that_cannot_be_published_are_refused(evogt, result_of, tmp_path
         expected="`[publication]` must name creators and a license to publish results, got none",
     )
     refused(evogt, tmp_path, own, other, expected="must be the same in all results of a deposit, got another in")
-    refused(evogt, tmp_path, own, own, expected="must be files of different names, got two of the name 'own'")
+    refused(evogt, tmp_path, own, own, expected="must be files with different names, got two files named 'own'")
     refused(evogt, tmp_path, tmp_path / "none.nc", expected="none.nc")
     (tmp_path / "work/method.py").write_text("def method(level, seed):\n    return {'error': 1.0}\n")
     refused(evogt, tmp_path, own, expected="work/method.py changed, ")
@@ -271,4 +271,4 @@ def test_a_file_outside_of_the_studys_folder_is_refused(evogt, result_of, tmp_pa
     (tmp_path / "table.csv").write_text("3\n")
     text = study.text.replace('depends = ["table.csv"]', 'depends = ["../table.csv"]')
     own = result_of(Study.from_text(text, str(tmp_path / "work/own.toml")), tmp_path / "own.nc")
-    refused(evogt, tmp_path, own, expected="must lie in its folder to be published. Move it")
+    refused(evogt, tmp_path, own, expected="must be in its folder to be published. Move it")
