@@ -20,16 +20,16 @@ from evogt_study.storage.arrays import Packed
 RUNS_AT_ONCE = 64
 Values = npt.NDArray[Any]
 _Run = dict[tuple[str, bool], tuple[tuple[str, ...], Values]]
-"""Dimensions and values of a run by name, or True in the key marks an attribute of the returned Dataset."""
+"""Dimensions and values of a run, by name and a flag.  The flag is True for an attribute of the returned Dataset."""
 
 
 @dataclass(frozen=True)
 class Difference:
     """A variable, or the status, that differs in some pairs of runs.
 
-    pairs: the numbers of the pairs that differ.  The other fields describe the first of them: how many of its `size`
-    values differ, and the position and the values of the largest difference.  relative: largest difference divided by
-    the largest stored value; infinite if it is not a number.
+    `pairs` has the numbers of the differing pairs.  The other fields describe the first of these pairs: `count` of its
+    `size` values differ.  `at`, `stored` and `now` are the position and the two values of the largest difference.
+    `relative` is this difference divided by the largest stored value, or infinite if a value is not a number.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Difference:
     relative: float
 
     def describe(self, stored: str = "in the file", now: str = "now") -> str:
-        """Describe the difference on one line; `stored` and `now` name the two values."""
+        """Describe the difference on one line.  The texts `stored` and `now` follow the two values."""
         place = f"[{', '.join(map(str, self.at))}]" if self.at else ""
         many = f" ({self.count} of {self.size} values differ)" if self.size > 1 else ""
         amount = f", relative difference {self.relative:.1e}" if np.isfinite(self.relative) else ""
@@ -56,7 +56,7 @@ def _format_value(value: Any) -> str:
 
 
 def read_runs(path: Path) -> dict[str, RunRecords]:
-    """Return the runs of a result by phase, as the method returned them, empty for a file without an index."""
+    """Return the runs of a result by phase, or an empty dictionary if the file has no index."""
     partial = read_unfinished(path)
     if partial is not None:
         return {phase: table.records()[0] for phase, table in partial.tables.items()}
@@ -65,10 +65,10 @@ def read_runs(path: Path) -> dict[str, RunRecords]:
 
 
 def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]] = ((0, 0),)) -> list[Difference]:
-    """Return the differences of pairs of runs, which are given by their numbers in `stored` and `now`.
+    """Return the differences between pairs of runs.
 
-    Two values are equal if their bits are equal.  All NaN are equal, also to a variable that a run does not have.  The
-    arrays of a few runs are in memory at a time.
+    A pair has the number of a run in `stored` and the number of a run in `now`.  Two values are equal if their bits are
+    equal.  Every NaN equals any other NaN and a missing variable.  At most `RUNS_AT_ONCE` pairs are in memory.
     """
     found: dict[str, tuple[Difference, list[int]]] = {}
     for start in range(0, len(pairs), RUNS_AT_ONCE):
@@ -89,7 +89,7 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
 
 
 def _read_runs(records: RunRecords, rows: list[int]) -> dict[int, _Run]:
-    """Read the values of runs."""
+    """Read the values of the runs in `rows` into memory."""
     runs: dict[int, _Run] = {row: {} for row in rows}
     for stack in records.select_rows(np.array(rows)).stacks:
         packed = stack.values if isinstance(stack.values, Packed) else None
@@ -114,7 +114,7 @@ def _compare_runs(one: _Run, other: _Run) -> Iterator[Difference]:
 
 
 def _without_missing_labels(run: _Run) -> _Run:
-    """Leave out the labels of a dimension without a value: a file without an index has the labels of all runs."""
+    """Drop coordinate values without data.  A file without an index has the coordinate values of all runs."""
     for name, (dims, labels) in list(run.items()):
         if dims == (name[0],) and labels.dtype.kind in "UMiu":
             along = {key: each for key, each in run.items() if name[0] in each[0] and key != name}
@@ -134,7 +134,7 @@ def _is_missing(values: Values) -> npt.NDArray[np.bool_]:
 
 
 def _compare(name: str, one: Values | None, other: Values | None) -> Difference | None:
-    """Compare two arrays as float64, or as strings: dates, and integers that no float64 holds."""
+    """Compare two arrays as float64.  Compare strings, dates and integers that exceed float64 as strings."""
     kinds = [None if values is None else _kind(values) for values in (one, other)]
     if None not in kinds and kinds[0] != kinds[1]:
         return Difference(name, (), 1, 1, (), kinds[0], kinds[1], np.inf)
@@ -177,12 +177,12 @@ def _kind(values: Values) -> str:
 
 
 def name_variables(records: RunRecords) -> tuple[str, ...]:
-    """Return names of the variables of the runs, without recorded coordinates."""
+    """Return the names of the variables of the runs, without coordinates."""
     return tuple(stack.name for stack in records.stacks if stack.role == VARIABLE)
 
 
 def software_changes(stored: str, now: str) -> str:
-    """Describe the differences of two version sets, empty if they are equal."""
+    """Describe the versions that differ between two JSON texts, or return "" if all versions are equal."""
     old, new = (json.loads(text) if text else {} for text in (stored, now))
     names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     return "; ".join(f"{name} {old.get(name, 'unknown')}, here {new.get(name, 'none')}" for name in names)

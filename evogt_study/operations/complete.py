@@ -1,6 +1,6 @@
-"""Summarise the runs of a result, and recognise a complete one before heavy imports.
+"""Summarise the runs of a result, and recognise a complete result before heavy imports.
 
-No formula is parsed and no case is created.
+This module parses no formula and creates no case.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 # the lock first: a result that is being replaced is neither complete nor incomplete
 def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSummary] | None:
-    """Return a result and its summary if all of its runs have been tried and no byte has changed since.
+    """Return the path and the summary of a result if it is complete and undamaged, else None.
 
-    The study, the package and the Python files must be unchanged since it was planned.  Returns None in all other
-    cases; running the study then reports any mistake.  Raises ResultError if another process is writing the result.
+    The study, the package and the Python files must be unchanged since the result was written.  A mistake in the study
+    also gives None, because `run` reports it.  Raises ResultError if another process is writing the result.
     """
 
     def read_sources() -> Iterator[str]:  # as in `UserCode.sources`
@@ -53,7 +53,7 @@ def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSum
 
 
 def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:
-    """Return the summary of a result, by its open phases."""
+    """Return the summary of a result from its open phases."""
     from evogt_study.analysis.runs import count_status
     from evogt_study.schema.variables import MAIN, list_accuracy_warnings
 

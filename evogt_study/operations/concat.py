@@ -45,7 +45,7 @@ from evogt_study.schema.variables import (
 )
 
 Results = Mapping[Any, xr.Dataset]
-"""Results by their label along the new dimension."""
+"""Results by their value along the new dimension."""
 NOT_PLANNED = {"run_status": Status.not_run, "run_attempts": 0, "run_software": -1}
 MISSING = {
     "numbers": np.nan,
@@ -53,7 +53,7 @@ MISSING = {
     "dates": np.datetime64("NaT", "ns"),
     "durations": np.timedelta64("NaT", "ns"),
 }
-"""Values at a point that is not in a result: of run metadata, and of other variables by their kind."""
+"""Fill values for a case that a result does not have.  `NOT_PLANNED` is for run metadata."""
 OF_ONE_STUDY = {
     DIGESTS, RETURNED_ATTRIBUTES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
 }  # fmt: skip
@@ -65,9 +65,9 @@ def concat(
 ) -> xr.Dataset:
     """Join results of different studies along a new dimension.
 
-    A constant that differs, or that some results do not have, becomes a coordinate along `dim`.  A dependent parameter
-    with different rules does the same.  An axis of one result that is a constant of another becomes an axis of both.
-    A point that is not in a result has no run.  Pilots are left out.
+    A fixed parameter that differs, or that some results do not have, becomes a coordinate along `dim`.  So does a
+    dependent parameter with different rules.  If an axis of one result is a fixed parameter of another result, it
+    becomes an axis of the joined result.  A case that is not in a result has no run.  The joined result has no pilots.
 
     Parameters
     ----------
@@ -76,17 +76,17 @@ def concat(
     dim : str, default "problem"
         Name of the new dimension.
     output : str or Path, optional
-        New file for the result.  Commands read it as any other result, but it has no study that can be run.
+        New file for the joined result.  Commands can read this file, but `evogt run` cannot run its study.
 
     Returns
     -------
     Dataset
-        All runs, with the dimension `dim` first.
+        The runs of all results, with `dim` as the first dimension.
 
     Raises
     ------
     InputError
-        If an axis is not a parameter elsewhere, or a variable has other dimensions, units or types.
+        If a result lacks an axis of another result, or a variable has different dimensions, units or types.
     ResultError
         If a file cannot be read or written.
 
@@ -99,14 +99,14 @@ def concat(
     [[2, 4], [3, 6]]
     """
     if not isinstance(results, Mapping) or len(results) < 2:
-        raise InputError(f"`results` must be two results or more by their labels, got {shorten(results)}")
+        raise InputError(f"`results` must map values of `{dim}` to two or more results, got {shorten(results)}")
     kinds = {isinstance(label, str) for label in results}
     if len(kinds) > 1 or not all(isinstance(label, (str, int, float)) for label in results):
-        raise InputError(f"the labels of `results` must be all strings or numbers, got {shorten(list(results))}")
+        raise InputError(f"the keys of `results` must be all strings or all numbers, got {shorten(list(results))}")
     with ExitStack() as opened:
         given = {label: _read(label, result, opened) for label, result in results.items()}
         owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
-        conflict = "" if owner is None else f"{owner!r} has a variable of this name. Choose another one"
+        conflict = "" if owner is None else f"the result {owner!r} has a variable of this name. Choose another name"
         if reason := explain_reserved_name(dim) or conflict:
             raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
         joined = _join(given, dim)
@@ -117,14 +117,14 @@ def concat(
 
 
 def _read(label: object, result: xr.Dataset | str | Path, opened: ExitStack) -> xr.Dataset:
-    """Return the runs of a result as its file has them.  A large file is read chunk by chunk."""
+    """Return the runs of a result with status codes.  Read a large file in chunks."""
     if not isinstance(result, xr.Dataset):
         data = opened.enter_context(open_result(Path(result)))
         if data.nbytes > MAX_LOADED_BYTES:
             return opened.enter_context(open_result(Path(result), chunks={}))
         return load_result(Path(result), data)
     if lacks_parts(result):
-        raise InputError(f"`results` must be results of this package, got another Dataset as {label!r}")
+        raise InputError(f"`results` must be results of this package, got another Dataset for {label!r}")
     axes = result["run_status"].dims
     names = {name for name in result.data_vars if result[name].dims[: len(axes)] == axes}
     wanted = [name for name in result.variables if name in names or name == "run_key"]
@@ -132,7 +132,7 @@ def _read(label: object, result: xr.Dataset | str | Path, opened: ExitStack) -> 
 
 
 def _join(given: Results, dim: str) -> xr.Dataset:
-    """Join results along the new dimension, which comes first, over the axes and labels of all of them."""
+    """Join results along a new first dimension.  All other axes have the axis values of all results."""
     axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
     sets = sorted({json.dumps(entry, sort_keys=True) for data in given.values() for entry in software_sets(data)})
     parts = {label: _renumber_software(_expand_axes(axes, label, data, given), sets) for label, data in given.items()}
@@ -180,15 +180,15 @@ def _join(given: Results, dim: str) -> xr.Dataset:
 
 
 def _expand_axes(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
-    """Return the result over `axes`, those that are its constants included."""
+    """Return the result with a dimension for each of `axes`, also for its fixed parameters."""
     own = data["run_status"].dims
     returned = [*returned_coordinates(data), *returned_attributes(data).values()]
     of_runs = [*data.data_vars, *(name for name in returned if name in data.coords and {*data[name].dims} & {*own})]
     for name in (name for name in axes if name not in own):
         if name not in data.coords or data[name].ndim:
             owner = next(each for each, other in given.items() if name in other["run_status"].dims)
-            what = "follows other axes" if name in data.coords else "is no parameter"
-            raise InputError(f"`{name}` is an axis of {owner!r}, but {what} of {label!r}. Select one value of it there")
+            what = f"depends on other axes of {label!r}" if name in data.coords else f"is no parameter of {label!r}"
+            raise InputError(f"`{name}` is an axis of {owner!r}, but {what}. Select one value of `{name}` in {owner!r}")
         constant = data[name]
         data = data.drop_vars(name)
         data = data.assign({each: data[each].expand_dims({name: [constant.item()]}) for each in of_runs})
@@ -202,8 +202,8 @@ def _check_same(what: str, facts: Mapping[Any, str]) -> None:
     other = next((label for label in labels if facts[label] != facts[labels[0]]), None)
     if other is not None:
         raise InputError(
-            f"{what} cannot be joined: {facts[labels[0]]} in {labels[0]!r}, {facts[other]} in {other!r}. Rename it, or "
-            "leave it out, in one of them"
+            f"{what} cannot be joined: {facts[labels[0]]} in {labels[0]!r}, {facts[other]} in {other!r}. Rename or "
+            "drop this variable in one of the results."
         )
 
 
@@ -214,7 +214,7 @@ def _kind_of(variable: xr.Variable) -> str:
 
 
 def _with_room(variable: xr.DataArray) -> xr.DataArray:
-    """Return integers and booleans as a type that can hold NaN."""
+    """Convert integers and booleans to a type that can hold NaN."""
     if variable.dtype.kind not in "biu":
         return variable
     large = variable.dtype.itemsize == 8 and bool((abs(variable.astype(float)) >= EXACT).any())
@@ -222,7 +222,7 @@ def _with_room(variable: xr.DataArray) -> xr.DataArray:
 
 
 def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordinate: bool) -> xr.DataArray:
-    """Store a variable as integers if all results have integers.  In memory, missing values make it floats."""
+    """Store a variable as integers if all results have integers.  In memory, missing values need floats."""
     joined.encoding = {}
     if joined.dtype.kind not in "fO" or any(dtype.kind not in "biu" for dtype in stored):
         return joined
@@ -237,7 +237,7 @@ def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordin
 
 # -1, for cases that have not run, picks the last entry of the new numbers, which is -1
 def _renumber_software(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
-    """Return the result, whose software is an index into `sets`."""
+    """Return the result with `run_software` as an index into `sets`."""
     numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
     software = data["run_software"].copy(data=np.array([*numbers, -1], np.int32)[data["run_software"].values])
     software.attrs = {**software.attrs, SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
@@ -245,7 +245,7 @@ def _renumber_software(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
 
 
 def _attributes(parts: Results, dim: str) -> dict[str, Any]:
-    """Return global attributes: common ones, the origin of each result, and the history."""
+    """Return the common global attributes, the origin of each result, and the history."""
     each = {str(label): data.attrs for label, data in parts.items()}
     first = next(iter(each.values()))
     common = {key for key in first if all(other.get(key) == first[key] for other in each.values())}

@@ -1,4 +1,4 @@
-"""Show the runs of equal parameter values in which two results differ, and whether their code differs."""
+"""Compare two results: the runs with equal parameter values, the user code and the software."""
 
 from __future__ import annotations
 
@@ -23,18 +23,34 @@ from evogt_study.schema.variables import COORDINATES, MAIN, PILOT, RUN_METADATA,
 from evogt_study.study.case_space import join_names
 
 MAX_RUNS = 10
-"""Number of differing runs that are printed."""
+"""Largest number of differing runs that `ResultDiff.describe` lists."""
 
 
 @dataclass(frozen=True, eq=False)
 class ResultDiff:
     """Comparison of two results.
 
-    common: number of cases of equal parameter values that are finished in both.  only: number of cases that only one of
-    them has.  runs: the runs that differ: parameters (`at`), `status` in both results and names of variables
-    (`differs`); "status" may be one of them.  differences: the variables that differ, each with its first pair of runs.
-    code: parts of the user's code that differ.  software: differences of the versions that computed the runs, or "".
-    parameters: parameters that only one result has, or that differ in all cases, each with a description.
+    Attributes
+    ----------
+    paths : tuple of Path
+        The two result files.
+    phase : str
+        Phase of the compared runs, "pilot" or "main".
+    common : int
+        Number of cases with equal parameter values that are finished in both results.
+    only : tuple of int
+        Number of cases that only the first result has, and number of cases that only the second result has.
+    runs : tuple of dict
+        The runs that differ.  Each has its parameters `at`, its `status` in both results, and a list `differs`.  This
+        list names the variables that differ, and "status" if the status differs.
+    differences : tuple of Difference
+        The variables that differ, each with an example.
+    code : tuple of str
+        Files or functions of the user that differ.
+    software : str
+        Software versions that differ, or "".
+    parameters : tuple of str
+        Descriptions of parameters that only one result has, or that differ in all cases.
     """
 
     paths: tuple[Path, Path]
@@ -48,7 +64,10 @@ class ResultDiff:
     parameters: tuple[str, ...]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return a row for each run that differs: parameters, both status, and the names of the variables."""
+        """Return a table with one row for each run that differs.
+
+        The columns are the parameters, the status in both results, and the names of the variables that differ.
+        """
         columns = ("status_a", "status_b", "differs")
         return pd.DataFrame(
             [
@@ -58,7 +77,7 @@ class ResultDiff:
         )
 
     def document(self) -> dict[str, Any]:
-        """Return the comparison for JSON."""
+        """Return the comparison as a dictionary for JSON."""
         return {
             "results": list(map(str, self.paths)), "phase": self.phase, "common": self.common, "only": self.only,
             "different": len(self.runs), "code": self.code, "software": self.software, "parameters": self.parameters,
@@ -70,7 +89,7 @@ class ResultDiff:
         }  # fmt: skip
 
     def describe(self) -> Iterator[str]:
-        """Describe the comparison, line by line."""
+        """Yield the lines of a description of the comparison."""
         one, other = self.paths
         yield f"{one} and {other} ({self.phase}): {self.common:,} common runs, {len(self.runs):,} differ"
         for path, count in zip(self.paths, self.only, strict=True):
@@ -92,12 +111,12 @@ class ResultDiff:
 
 
 def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDiff:
-    """Compare the runs of two results that have equal parameter values, bit for bit.
+    """Compare the runs with equal parameter values in two results, bit for bit.
 
     Parameters
     ----------
     one, other : str or Path
-        Result files.  Of results that are not finished, the runs so far are compared.
+        Result files.  If a study is not finished, this compares its finished runs.
     pilot : bool, default False
         Compare the runs of the pilots instead of the main phase.
 
@@ -111,7 +130,7 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
     ResultError
         If a file is not a result or has no runs of this phase.
     InputError
-        If a parameter that only one result has takes several values in it.
+        If one result varies a parameter that the other result does not have.
 
     Examples
     --------
@@ -161,15 +180,14 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
 
 
 def _parameters(data: xr.Dataset) -> list[str]:
-    """Return names of axes, constants and dependent parameters."""
+    """Return the names of axes, fixed parameters and dependent parameters."""
     axes = data["run_status"].dims
     other = {*RUN_METADATA, *COORDINATES, *returned_coordinates(data), *returned_attributes(data).values()}
     return [str(name) for name in data.coords if name not in other and set(data[name].dims) <= set(axes)]
 
 
 def _cases(source: Source, data: xr.Dataset, names: Sequence[str]) -> dict[tuple[str, ...], str]:
-    """Return the run key of each planned case by the values of its parameters.  Raises InputError if two have equal
-    values."""
+    """Return the run keys of planned cases by parameter values.  Raises InputError if two cases have equal values."""
     keys = data["run_key"]
     columns = [xr.apply_ufunc(np.vectorize(_label, otypes=[object]), data[name].variable) for name in names]
     wide = [each.set_dims(dict(keys.sizes)).transpose(*keys.dims).values.ravel().tolist() for each in columns]
@@ -178,8 +196,8 @@ def _cases(source: Source, data: xr.Dataset, names: Sequence[str]) -> dict[tuple
         if key and found.setdefault(tuple(at), key) != key:
             others = [name for name in _parameters(data) if name not in names]
             raise InputError(
-                f"{source.path} varies {join_names(others)}, which the other result does not have. Compare results of "
-                "equal axes."
+                f"{source.path} varies {join_names(others)}, which the other result does not have. Compare results "
+                "with equal axes."
             )
     return found
 
@@ -191,7 +209,7 @@ def _label(value: Any) -> str:
 def _other_parameters(
     sources: Sequence[Source], data: Sequence[xr.Dataset], names: Sequence[Sequence[str]], *, is_common: bool
 ) -> Iterator[str]:
-    """Describe parameters that only one result has, and constants that differ if no case is common."""
+    """Describe parameters that only one result has.  If no case is common, describe parameters that always differ."""
     for number, source in enumerate(sources):
         own = [name for name in names[number] if name not in names[1 - number]]
         if own:
@@ -203,7 +221,7 @@ def _other_parameters(
 
 
 def _code_changes(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:
-    """Yield the files, or else the functions, in which the recorded code differs."""
+    """Yield the files whose recorded code differs, or all functions if no file differs."""
     codes: list[dict[str, Any]] = [{}, {}]
     for number, data in enumerate((one, other)):
         with suppress(ValueError, LookupError, TypeError):  # no code of the user

@@ -1,4 +1,4 @@
-"""Forecast the time and the memory of a study, by timing its smallest, median and largest missing case."""
+"""Forecast the time and memory of a study from the times of its smallest, median and largest missing case."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from evogt_study.workers.stage_cache import KEPT_BYTES, BoundedStageCache
 T = TypeVar("T")
 StageSeconds = Mapping[str, float]
 START_SECONDS = 2.0
-"""Seconds of a command without its runs: it imports, reads the study, starts workers and writes the result."""
+"""Seconds that a command needs to import, to read the study, to start workers and to write the result."""
 RUN_SECONDS = 0.0004
-"""Seconds that a run costs beside its own: its record, its shard and its part of the result."""
+"""Overhead of a run in seconds, for its record, its shard and its part of the result."""
 SAMPLED_CASES = 500
-"""Number of cases that represent all."""
+"""Largest number of cases in the sample that represents a plan."""
 _BUDGET = 10.0
-"""Seconds for timing the cases of a phase."""
+"""Time limit in seconds for timing the cases of a phase."""
 WORKER_BYTES = 130 * 2**20
 """Memory of an idle worker process: the interpreter with NumPy, SciPy, SymPy and Dask."""
 
 
 class Prediction(NamedTuple):
-    """Seconds of all runs, one after the other, and of the longest run, which shares nothing."""
+    """Seconds of all runs in sequence, and seconds of the longest run without shared stages."""
 
     seconds: float
     longest: float
 
 
 class SampledCase(NamedTuple):
-    """The number of a case, and a size by which its time grows: rough seconds, or the rank of its axis values."""
+    """Number and size of a case.  The size is a rough time in seconds, or a rank of the axis values."""
 
     size: float
     number: int
@@ -63,9 +63,9 @@ class SampledCase(NamedTuple):
 class PhaseForecast:
     """Forecast of one phase.
 
-    n_finished: number of finished cases; `places`: where they are.  n_missing: number of runs to compute.  stages:
-    shared stages of the missing runs.  prediction: None if only running the cases shows it.  memory: bytes of one
-    worker, or 0 if unknown.
+    `places` names the files with the `n_finished` finished cases.  `stages` are the shared stages of the `n_missing`
+    runs to compute.  `prediction` is None if no case could be timed.  `memory` is the memory of one worker in bytes, or
+    0 if unknown.
     """
 
     plan: Plan
@@ -77,14 +77,14 @@ class PhaseForecast:
     memory: float
 
     def wall_seconds(self, workers: int) -> float | None:
-        """Return the time on a number of workers, which are idle only while the longest run ends."""
+        """Return the wall time in seconds on a number of workers, or None without a prediction."""
         if self.prediction is None:
             return None
         return max((self.prediction.seconds + self.n_missing * RUN_SECONDS) / workers, self.prediction.longest)
 
 
 def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
-    """Forecast the missing cases of a plan."""
+    """Forecast the time and memory of the missing cases of a plan."""
     n_finished, places, missing = 0, "", plan.runs
     if done is not None and plan.phase in done.tables and (n_finished := done.tables[plan.phase].n_finished):
         places, missing = done.places(plan.phase), done.tables[plan.phase].missing()
@@ -96,10 +96,10 @@ def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
 
 
 def predict_seconds(plan: Plan, stages: Sequence[SharedWork], numbers: Order) -> Prediction | None:
-    """Predict the time of cases, each stage computed once for the cases that share it; None if no case was timed.
+    """Predict the time of cases that share stages, or return None if no case could be timed.
 
-    stages: `count_shared_work` of some of the cases.  A stage with new results in the second half of them has new
-    results in the others; any other stage is complete.
+    `stages` is the result of `count_shared_work` for some of the cases.  If the second half of these cases needs new
+    results of a stage, the prediction scales the time of this stage to all cases.
     """
     sample, is_rough = sample_cases(plan, numbers)
     times = time_cases(plan, sample, in_process=is_rough)
@@ -121,7 +121,7 @@ def predict_seconds(plan: Plan, stages: Sequence[SharedWork], numbers: Order) ->
 
 
 def _time_stage(times: Mapping[float, StageSeconds], stage: str, size: float) -> float:
-    """Return seconds of a stage in a case of this size: the rate of the timed cases, interpolated in logarithms."""
+    """Return the seconds of a stage in a case of this size, by interpolation between the logarithms of timed rates."""
     if size <= 0.0:  # inconsistent parameters fail at once
         return 0.0
     known = sorted(times)
@@ -130,7 +130,7 @@ def _time_stage(times: Mapping[float, StageSeconds], stage: str, size: float) ->
 
 
 def sample_cases(plan: Plan, numbers: Order) -> tuple[list[SampledCase], bool]:
-    """Return some of the cases, the smallest first; True if their sizes are rough seconds that the method declares."""
+    """Return a sample of the cases, the smallest first, and True if the sizes are rough times of the method."""
     # with a fixed seed, so that a forecast can be repeated
     some = numbers if len(numbers) <= SAMPLED_CASES else np.random.default_rng(0).choice(numbers, SAMPLED_CASES)
     cases = [
@@ -144,7 +144,7 @@ def sample_cases(plan: Plan, numbers: Order) -> tuple[list[SampledCase], bool]:
 
 
 def _rank_case(plan: Plan, index: int) -> float:
-    """From 1 for a case with the smallest value of every axis to e for one with the largest values."""
+    """Return a rank from 1, for the smallest value of every axis, to e, for the largest values."""
     ranks = []
     for axis, i in zip(plan.space.axes, np.unravel_index(index, plan.space.shape), strict=True):
         if axis.name != SEED and len(axis.values) > 1:
@@ -155,10 +155,10 @@ def _rank_case(plan: Plan, index: int) -> float:
 
 
 def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -> dict[float, StageSeconds]:
-    """Measure the seconds of each stage by size, with the smallest, the median and the largest case in `_BUDGET`.
+    """Measure the seconds of each stage in the smallest, the median and the largest case, within `_BUDGET`.
 
-    The smallest case is run twice, so that imports do not count.  A failed case counts with its time.  User functions
-    run in a process of their own, which can be stopped.
+    The result has the seconds by the size of the case.  The smallest case runs twice, so that imports do not count.
+    The time of a failed case counts too.  User functions run in a separate process, which the time limit can stop.
     """
     sample = [case for case in sample if case.size > 0.0]
     chosen = {case.size: case for case in (sample[0], sample[len(sample) // 2], sample[-1])} if sample else {}
@@ -186,9 +186,9 @@ def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -
 
 
 def _time_stages(plan: Plan, planned: Case) -> StageSeconds:
-    """Return the seconds of each stage of one case, and of its unshared part, with one BLAS thread.
+    """Return the seconds of each stage and of the unshared part of one case, with one BLAS thread.
 
-    A stage that `count_shared_work` does not count is part of the stage that needs it.
+    If `count_shared_work` does not count a stage, its time belongs to the stage that needs it.
     """
     case, stages, others = plan.method.bind(planned.values), BoundedStageCache(), BoundedStageCache()
 
@@ -203,7 +203,7 @@ def _time_stages(plan: Plan, planned: Case) -> StageSeconds:
 
 
 def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
-    """Sort the studies by rough work, the longest first; studies with unknown work come before all others."""
+    """Sort studies by their rough time, the longest first.  Studies with an unknown time come before all others."""
 
     def estimate_seconds(plan: Plan) -> float:
         sample, is_rough = sample_cases(plan, np.arange(plan.space.size))
@@ -214,9 +214,10 @@ def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
 
 # a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD
 def estimate_worker_memory(plan: Plan) -> float:
-    """Return peak memory of a worker process in bytes: the process, the arrays of a run, and cached results of stages.
+    """Return the peak memory of a worker process in bytes, or 0 if the memory of the runs is unknown.
 
-    The cached results of a run count as a quarter of its arrays.  0 if the memory of the runs is unknown.
+    The sum includes the process, the arrays of one run, and the cached results of stages.  The cached results of a run
+    count as a quarter of its arrays.
     """
     arrays = estimate_peak_memory(plan)
     if not arrays:

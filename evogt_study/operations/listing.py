@@ -35,15 +35,17 @@ class Condition:
     value: str
 
     def mask(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Return where the values meet the condition.  Raises InputError if they have no order."""
+        """Return a mask of the values that meet the condition.  Raises InputError if the values have no order."""
         kind = values.dtype.kind
         try:
             value = np.datetime64(self.value) if kind == "M" else float(self.value) if kind in "iuf" else self.value
         except ValueError:
-            raise InputError(f"`{self.name}` must be compared with a number or a date, got {self.value!r}") from None
+            raise InputError(
+                f"`{self.name}` has numbers or dates, got {self.value!r}. Compare it with a number or a date."
+            ) from None
         if self.sign in COMPARE:
             if kind not in "iufM":
-                raise InputError(f"`{self.name}` has no order, got {self.sign}. Use = or !=")
+                raise InputError(f"the values of `{self.name}` have no order, got {self.sign}. Use = or !=.")
             return np.asarray(COMPARE[self.sign](values, value))
         if kind in "iuf":
             same = np.isclose(values, value, rtol=NEAR, atol=0.0)
@@ -55,14 +57,14 @@ class Condition:
 
 
 def _names_of(value: object) -> set[str]:
-    """Return the texts by which a value can be named: "own.py:method", "own.py", "own" and "method" for a function."""
+    """Return the texts that match a value, such as "own.py:method", "own.py", "own" and "method" for a function."""
     text = text_label(to_canonical(value))
     file, _, function = text.rpartition(":") if ".py:" in text else ("", "", "")
     return {text, file, file.removesuffix(".py"), function} - {""} | {text}
 
 
 def read_conditions(text: str) -> list[Condition]:
-    """Read "n>40 and method=own".  Raises InputError."""
+    """Parse conditions such as "n>40 and method=own".  Raises InputError for any other text."""
     found = []
     for part in re.split(r"\s+and\s+", text) if text.strip() else ():
         match = CONDITION.fullmatch(part)
@@ -74,7 +76,7 @@ def read_conditions(text: str) -> list[Condition]:
 
 @dataclass(frozen=True)
 class Listed:
-    """A result in a folder: its study and method, its date, the length of each axis, and its runs by status."""
+    """Entry for a result in a folder, with its study, method, date, axis lengths, and runs by status."""
 
     path: Path
     study: str
@@ -86,9 +88,9 @@ class Listed:
 
 
 def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator[Listed | str]:
-    """Yield the results of a folder with runs that meet all conditions; a line for a file that cannot be read.
+    """Yield the results in a folder with runs that meet all conditions, and an error message for an unreadable file.
 
-    Raises InputError if there is no such folder, or if no result has the name of a condition.
+    Raises InputError if the folder does not exist, or if no result has a name that a condition uses.
     """
     if not folder.is_dir():
         raise InputError(f"no folder {folder}. Name a folder with results.")
@@ -113,7 +115,7 @@ def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator
 
 
 def _read_values(data: xr.Dataset) -> dict[str, xr.Variable]:
-    """Return the values that conditions can name: parameters, scalars of a run, status, method and study."""
+    """Return the variables that conditions can use: parameters, scalars of a run, status, method and study."""
     axes = data["run_status"].dims
     found = {
         str(name): each for name, each in data.variables.items()
@@ -134,7 +136,7 @@ def _read_method(data: xr.Dataset) -> str:
 def _list_result(
     path: Path, data: xr.Dataset, values: Mapping[str, xr.Variable], conditions: Sequence[Condition]
 ) -> Listed | None:
-    """Describe a result with the runs that meet the conditions, or None if there is none."""
+    """Return the entry of a result with the runs that meet the conditions, or None if no run does."""
     status = data["run_status"]
     there = data["run_key"].values != ""
     for each in conditions:

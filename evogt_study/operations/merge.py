@@ -1,6 +1,6 @@
 """Join the results of one study from several machines.
 
-Runs are matched by their keys.  Two different values for one run are an error.
+Runs are matched by their run keys.  If two files have different values for a run, the merge stops with an error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PROVENANCE = (
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A result, or its finished runs: run metadata and coordinates by phase, and all runs by phase."""
+    """Result to merge, with its run metadata, coordinates and finished runs by phase."""
 
     path: Path
     groups: Mapping[str, xr.Dataset]
@@ -56,7 +56,7 @@ class Source:
 
     @staticmethod
     def read(path: Path) -> Source:
-        """Read a result.  Raises ResultError if it has no runs of the main phase, or if another program changed it."""
+        """Read a result.  Raises ResultError if the file has no main phase, or if another program changed the file."""
         with open_partial_result(path) as found:
             # arrays of a result with an index are copied when a merged result is written
             runs = read_runs(path)
@@ -75,17 +75,17 @@ class Source:
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
     """Join results of one study in a new file.
 
-    Runs are matched by their run keys.  A run that is ok replaces one with another status, and attempts add up.  Runs
-    with equal keys must have equal values, bit for bit.
+    Runs with equal run keys must have equal values, bit for bit.  A run with the status ok replaces a run with another
+    status.  The attempts of a run add up over the files.
 
     Parameters
     ----------
     paths : sequence of str or Path
         Result files, also of unfinished studies.
     output : str or Path
-        New file.  A file with this merged result stays as it is.
+        New file.  A file that already holds this merged result does not change.
     study : Study, optional
-        Study of the merged result; by default the study of the first file with the axis values of all files.
+        Study of the merged result.  By default, this is the study of the first file with the axis values of all files.
 
     Returns
     -------
@@ -95,8 +95,8 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     Raises
     ------
     ResultError
-        If the files are results of different studies, two files have different values for one run, or `output` is
-        another file or is being written.
+        If the files hold different studies, or two files have different values for one run.  Also if `output` holds
+        something else, or another process is writing it.
 
     Examples
     --------
@@ -114,13 +114,13 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     if len(sources) < 2:
         raise InputError(f"`FILES` must be two results or more, got {len(sources)}")
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
-        raise _explain_conflict(output, "one of the files to merge")
+        raise _explain_conflict(output, "which is one of the files to merge")
     write_joined(output, lambda: _join(sources, study))
     return with_status_names(open_written(output))
 
 
 def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, RunTable]]:
-    """Return the joined runs by phase, labelled and as tables.  Raises ResultError."""
+    """Return the joined runs by phase, as Datasets and as tables.  Raises ResultError if they disagree."""
     sources = list(map(Source.read, paths))
     first = sources[0].groups[MAIN].attrs.get("id", "") if study is None else study.name
     owner = str(paths[0]) if study is None else study.file
@@ -128,7 +128,9 @@ def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Data
     for source in sources:
         found = source.groups[MAIN].attrs.get("id", "")
         if found != first:
-            raise ResultError(f"{source.path} is the result of the study {found!r}, not of {first!r} as {owner}")
+            raise ResultError(
+                f"{source.path} holds the study {found!r}, not {first!r} as in {owner}. Leave this file out."
+            )
     try:
         joint = study or _joint_study(sources)
         plans = _plan_phases(joint, sources)
@@ -148,10 +150,10 @@ def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Data
 
 
 def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset], Mapping[str, RunTable]]]) -> None:
-    """Join results as the only writer of a new file, and write the file; `join` returns what `write_result` takes.
+    """Join results and write a new file, with the lease of this file.
 
-    A file with these runs stays as it is: an earlier command may have been killed after its last write.  Only its
-    global attributes, which contain the time, may differ.  Raises ResultError for another file.
+    `join` returns the Datasets and the tables for `write_result`.  A file that already holds them does not change.
+    Its global attributes may differ, because they contain the time.  Raises ResultError if the file has other content.
     """
     check_result_place(output)
     with lock_result(output) as check_alone:
@@ -166,7 +168,7 @@ def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset]
         if found.keys() != whole.keys() or not all(
             found[phase].drop_attrs(deep=False).identical(whole[phase].drop_attrs(deep=False)) for phase in whole
         ):
-            raise _explain_conflict(output, "a file that exists")
+            raise _explain_conflict(output, "which already exists")
 
 
 def _explain_conflict(output: Path, kind: str) -> ResultError:
@@ -177,7 +179,7 @@ def _explain_conflict(output: Path, kind: str) -> ResultError:
 
 
 def _joint_study(sources: Sequence[Source]) -> Study:
-    """Return the study of the first file whose axes have every value, or the first study with the values of all."""
+    """Return the first study with all axis values.  If no study has them, add the axis values to the first study."""
     data = [source.groups[MAIN] for source in sources]
     names = dict.fromkeys(str(name) for each in data for name in each["run_status"].dims)
     # None for a parameter that depends on other axes, or is not in the file
@@ -215,14 +217,14 @@ def _joint_study(sources: Sequence[Source]) -> Study:
             differing.add(name)
     if differing:
         raise ResultError(
-            f"no file has a study that includes all runs: they differ in {join_names(sorted(differing), 6)}. Name such "
-            "a study with --study."
+            f"no file has a study that includes all runs: the studies differ in {join_names(sorted(differing), 6)}. "
+            "Give a study file that includes all runs with --study."
         )
     return study_in(sources[0].path, data[0].assign_attrs(study=write_toml({**tables[0], "axes": joint})))
 
 
 def _plan_phases(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
-    """Return the study's plans by phase.  Raises ResultError if a file has runs that are in none of them."""
+    """Return the plans of the study by phase.  Raises ResultError if a file has unplanned runs."""
     plans, chosen = dict[str, Plan](), list[ParameterTable]()
     for phase in study.phases:
         seeds = find_planned_seeds(
@@ -251,8 +253,8 @@ def _plan_phases(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
                 ]
                 reason = join_names(others, 3) or "a rule, the output, the pilot or the code of the method differs"
                 raise ResultError(
-                    f"{source.path} holds {len(lost)} runs of the {name} that {study.file} does not ask for, e.g. {at} "
-                    f"({reason}). Name a study file that asks for everything with --study, or leave this file out"
+                    f"{source.path} holds {len(lost)} {name} runs that {study.file} does not include, for example {at} "
+                    f"({reason}). Give a study file that includes all runs with --study, or leave this file out."
                 )
     return plans
 
@@ -262,7 +264,7 @@ def _read_constants(source: Source) -> dict[str, Any]:
 
 
 def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Source]) -> ParameterTable:
-    """Join the choices of a phase.  Raises ResultError if two differ, or if a point has no choice."""
+    """Join the choices of a phase.  Raises ResultError if two choices differ, or if a choice is missing."""
     table: dict[tuple[str, ...], tuple[Candidate, Path]] = {}
     names = join_values(choice.parameters)
 
@@ -275,15 +277,15 @@ def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Sou
             known, path = table.setdefault(at, (candidate, source.path))
             if known != candidate:
                 raise ResultError(
-                    f"the {phase}s chose differently for {describe(at)}: {names} is {join_values(known)} in {path}, "
-                    f"{join_values(candidate)} in {source.path}; let one {phase} choose, and give the others its "
-                    "choice in [[when]] rules"
+                    f"the {phase}s chose different values for {describe(at)}: {names} is {join_values(known)} in "
+                    f"{path}, {join_values(candidate)} in {source.path}. Run one {phase}, and give its choice to the "
+                    "other studies in [[when]] rules."
                 )
     missing = next((at for at in choice.choose_first_candidates(study.space).table if at not in table), None)
     if missing is not None:
         raise ResultError(
-            f"no file has a {phase}'s choice of `{names}` for {describe(missing)}, which {study.file} asks for. Run "
-            "that part too, or leave it out of the study file named with --study"
+            f"no file has a {phase}'s choice of `{names}` for {describe(missing)}, but {study.file} needs it. Run this "
+            "part too, or give a study file without it with --study."
         )
     return ParameterTable(choice.parameters, choice.by, {at: candidate for at, (candidate, _) in table.items()})
 
@@ -314,17 +316,17 @@ def _check_equal_runs(plan: Plan, phase: str, sources: Sequence[Source]) -> None
                 len({pair for each in found for pair in each.pairs}),
                 join_names([each.name for each in found], 6),
             )
-            more = f"; {count} runs differ, in {names}" if count > 1 else ""
+            more = f" In total, {count} runs differ in {names}." if count > 1 else ""
             software = software_changes(ours.software[a], theirs.software[b]).replace(", here ", " and ")
-            cause = f"they were computed by other software: {software}; " if software else ""
+            cause = f" The software differs: {software}." if software else ""
             raise ResultError(
-                f"{phase} run {point(plan.space, index)} has two values: {values}{more}; {cause}`evogt try` shows "
-                "which one this machine computes. Leave the other file out."
+                f"{phase} run {point(plan.space, index)} has two values: {values}.{more}{cause} To see which value "
+                "this machine computes, run `evogt try`. Leave out the file with the other value."
             )
 
 
 def _join_provenance(sources: Sequence[Source], phase: str) -> dict[str, str]:
-    """Return history of all files, and the provenance of each under `merged_from`."""
+    """Return the joined history of all files, and the provenance of each file under `merged_from`."""
     attributes = [source.groups[phase].attrs for source in sources]
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     # each line once: two files may contain the same earlier merge

@@ -1,4 +1,4 @@
-"""Report the progress of a study: events for a listener, a display in notebooks, and a file for other processes."""
+"""Report the progress of a study to listeners, notebooks and other processes."""
 
 from __future__ import annotations
 
@@ -27,32 +27,34 @@ from evogt_study.text import escape_text, format_duration
 Listener = Callable[["ProgressEvent"], None]
 """Function that receives each progress event of a study."""
 DISPLAY_SECONDS = 0.2
-"""Seconds between two updates of the display.  Each update is a message to the page."""
+"""Seconds between two updates of the display.  Each update sends a message to the notebook."""
 MIN_BATCHES, MIN_SECONDS = 3, 1.0
-"""Finished batches, and seconds after the first of them, before a remaining time is known: the first runs of a process
-take longer than others."""
+"""Finished batches, and seconds after the first batch, before an event has a remaining time.
+
+The first runs of a process take longer than later runs.
+"""
 RATE_SECONDS = 5.0
-"""Seconds back to which the present rate is measured."""
+"""Length in seconds of the recent period that determines the current rate."""
 _WATCH_SECONDS = 1.0
-"""Seconds between two events in the progress file.  Writing one takes 0.2 ms."""
+"""Seconds between two events in the progress file.  Writing an event takes 0.2 ms."""
 
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """State of one phase of a study that runs.
+    """Progress of one phase of a running study.
 
     Attributes
     ----------
     phase : str
         "pilot" or "main".
     reused, done, failed, total : int
-        Runs that are reused, done in this session, failed, and all.
+        Numbers of reused runs, runs computed in this session, failed runs, and all runs.
     seconds : float
         Seconds since the start of the phase.
     final : bool
         True for the last event of the phase.
     seconds_left : float or None
-        Estimate of the remaining time; None before three batches have finished.
+        Estimate of the remaining time in seconds, or None before three batches have finished.
 
     Examples
     --------
@@ -74,7 +76,7 @@ class ProgressEvent:
 
     @property
     def rate(self) -> float:
-        """Runs a second in this session."""
+        """Runs per second in this session."""
         return self.done / self.seconds if self.seconds > 0 else 0.0
 
 
@@ -89,7 +91,7 @@ class Progress:
         self.marks: deque[tuple[float, int, float]] = deque()
 
     def add(self, done: int, failed: int, run_seconds: float = 0.0, workers: int = 1) -> None:
-        """Count finished runs, which took `run_seconds` together on some of the `workers`, and report them."""
+        """Count finished runs, which took `run_seconds` in total on `workers` workers, and report an event."""
         now = time.perf_counter()
         self.done, self.failed, self.batches = self.done + done, self.failed + failed, self.batches + 1
         self.first, self.workers, self.run_seconds = min(self.first, now), workers, self.run_seconds + run_seconds
@@ -101,7 +103,7 @@ class Progress:
     # the larger of two estimates, by the times of the runs and by the rate at which they end: the rate is too high if
     # several slow runs have just ended together, and the times of quick runs leave out what a batch costs
     def report(self, *, final: bool = False) -> None:
-        """Give the listener the present state, with an estimate of the remaining time."""
+        """Send the listener an event with the counts and an estimate of the remaining time."""
         now, left = time.perf_counter(), self.total - self.reused - self.done
         seconds_left = None
         if left and self.batches >= MIN_BATCHES and now >= self.first + MIN_SECONDS:
@@ -113,7 +115,7 @@ class Progress:
 
 
 def format_progress(event: ProgressEvent) -> str:
-    """ "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
+    """Return a line such as "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
     words = [f"{event.phase}: {event.reused + event.done}/{event.total} runs"]
     if event.reused:
         words.append("all from before" if event.reused == event.total else f"{event.reused} of them from before")
@@ -141,7 +143,7 @@ class NotebookDisplay:
         self.shown_at = 0.0
 
     def __call__(self, event: ProgressEvent) -> None:
-        """Show the event, unless another has just been shown and this is not the last of its phase."""
+        """Show the event at most every `DISPLAY_SECONDS`, but always show the first and the last event of a phase."""
         new = event.phase not in self.events
         self.events[event.phase] = event
         if new or event.final or time.monotonic() - self.shown_at > DISPLAY_SECONDS:
@@ -157,7 +159,7 @@ class NotebookDisplay:
         return "\n".join(escape_text(format_progress(event)) for event in self.events.values())
 
     def _repr_html_(self) -> str:
-        """Return a bar for each phase with its text.  It is red if runs have failed."""
+        """Return a progress bar with a text for each phase.  The bar is red if runs have failed."""
         return "\n".join(
             f'<div><progress max="{max(event.total, 1)}" value="{event.reused + event.done}" style="width: 16em; '
             f'accent-color: {"firebrick" if event.failed else "seagreen"}"></progress> '
@@ -169,7 +171,7 @@ class NotebookDisplay:
 def with_progress_file(result: Path, listener: Listener | None) -> Listener:
     """Return a listener that writes events to a file beside the shards of `result` and passes them to `listener`.
 
-    It writes nothing before the first run is finished, so a complete result needs no folder.
+    The listener writes nothing before the first run is finished, so a complete result needs no folder.
     """
     path, last = progress_file(result), float("-inf")
 
@@ -188,9 +190,9 @@ def with_progress_file(result: Path, listener: Listener | None) -> Listener:
 
 @dataclass(frozen=True)
 class Computation:
-    """State of a result that is not finished: the process that writes it, if known, and its latest event.
+    """State of an unfinished result: the lease of its writer, if any, and its latest event.
 
-    age: seconds since the event.  parts: number of parts that tasks of `evogt run --task` hold.
+    `age` is the time since the event in seconds.  `parts` counts the parts that tasks of `evogt run --task` hold.
     """
 
     writer: Lease | None
@@ -204,12 +206,12 @@ class Computation:
         return self.parts > 0 or (self.writer is not None and self.writer.lives)
 
     def describe(self) -> str:
-        """Describe it: "running: process 4711 on host since 2026-01-01T12:00:00Z; study: 12/60 runs, 0 failed"."""
+        """Return a line such as "running: process 4 on host since 2026-01-01T12:00:00Z; main: 12/60 runs, 0 failed"."""
         if self.parts:
             return f"running: tasks of `evogt run --task`, which hold {self.parts:,} parts"
         who = "" if self.writer is None else f": {self.writer.describe()}"
         if not self.runs:
-            return f"not running{who}; `evogt run` computes the rest"
+            return f"not running{who}. Compute the rest with `evogt run`."
         age = f" ({format_duration(self.age)} ago)"
         return f"running{who}; {format_progress(self.event) + age if self.event else 'no run is finished yet'}"
 

@@ -78,12 +78,12 @@ if TYPE_CHECKING:
 # More studies would only need memory for their tables.
 STUDIES_AT_ONCE = 3
 LARGE_BLOCK_BYTES = 2**20
-"""Blocks of memory from this size on return to the system when they are free.
+"""Smallest size in bytes of a memory block that returns to the system when it is free.
 
-By default the GNU C library keeps up to 32 MB of each batch: 45 to 80 MB more for 1 GB of values.
+By default, the GNU C library keeps up to 32 MB of each batch.  For 1 GB of values, this takes 45 to 80 MB more.
 """
 JOIN_SECONDS, ROUND_SECONDS = 10.0, 0.2
-"""Seconds in which a task that finds all runs finished waits for another one to join them, and between two attempts."""
+"""Seconds that a task waits for another task to write the result, and seconds between two attempts."""
 PrintLine = Callable[[str], None]
 
 
@@ -103,14 +103,14 @@ def run(
     Parameters
     ----------
     study : Study
-        What to run.
+        Study to run.
     output : str or Path, optional
-        Result file, in NetCDF.  Finished runs of this file, its store and other results of its folder are reused.  By
-        default nothing is kept on disk, except if the study is interrupted: the message then names the file.
+        Result file, in NetCDF.  The study reuses finished runs of this file, its store and other results in its folder.
+        By default, the result stays in memory.  After an interrupt, a message names a file with the finished runs.
     client : distributed.Client, optional
-        Dask cluster that computes the runs; by default workers on this machine.
+        Client of a Dask cluster that computes the runs.  By default, workers on this machine compute them.
     listener : callable, optional
-        Called with a `ProgressEvent` after each batch.  By default progress is shown in notebooks only.
+        Function to call with a `ProgressEvent` after each batch.  By default, only notebooks show the progress.
     **options
         Fields of `evogt_study.workers.options.RunOptions`, such as ``workers``, ``run_timeout`` and ``retry_failed``.
 
@@ -122,13 +122,13 @@ def run(
     Raises
     ------
     InputError
-        If an option cannot have its value.
+        If an option has an invalid value.
     ResultError
-        If `output` cannot be written, is being written by another process, or holds another study.
+        If `output` cannot be written or holds another study, or another process is writing it.
     PilotError
-        If the pilot cannot choose.
+        If the pilot cannot choose a value.
     SweepError
-        If the study cannot go on.
+        If the study cannot continue.
 
     Warns
     -----
@@ -177,14 +177,14 @@ run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 def open_executor(
     options: RunOptions, client: Client | None = None, print_line: PrintLine = _print_line
 ) -> closing[Executor]:
-    """Return a context with the executor that the options describe."""
+    """Return a context manager for the executor that the options describe."""
     is_here = client is None and options.workers == 0
     return closing(InProcess() if is_here else ParallelExecutor(client, options, print_line))
 
 
 @contextmanager
 def _place(output: str | Path | None, name: str) -> Iterator[Path]:
-    """Yield the given file, or a file in a temporary folder, which is removed unless the body is interrupted."""
+    """Yield the given file or a temporary file, which is removed unless an interrupt leaves finished runs."""
     if output is not None:
         yield Path(output).absolute()  # a run in this process may change its folder
         return
@@ -208,9 +208,9 @@ def run_to_file(
     listener: Listener | None = None,
     print_line: PrintLine = _print_line,
 ) -> RunSummary:
-    """Run a study as `run`, but keep arrays in the result file only: memory does not grow with the study.
+    """Run a study, write the result file, and return a summary of its runs.
 
-    Returns the numbers of runs.
+    Arrays stay in the result file, so the memory does not grow with the study.
     """
     gc.freeze()  # full collections skip the objects of the imports, which saves 0.1 s
     with suppress(AttributeError, OSError):  # a C library without this option (M_MMAP_THRESHOLD)
@@ -230,10 +230,10 @@ def run_all(
     options: RunOptions = DEFAULT,
     listener: Listener | None = None,
 ) -> Iterator[Path]:
-    """Run several studies on the same workers and yield their result files, NAME.nc in `folder`, as they are written.
+    """Run several studies on the same workers, and yield each result file NAME.nc in `folder` when it is complete.
 
     A few studies run at a time, the longest first, so that the last runs of a study do not leave workers idle.  The
-    arguments and the errors are as in `run`; events name the study in their phase.
+    arguments and the errors are as in `run`.  The phase of an event contains the name of the study.
     """
     studies, stop = longest_studies_first(list(studies)), threading.Event()
     for study in studies:
@@ -274,14 +274,15 @@ def run_task(
 ) -> bool:
     """Compute parts of a study that no other task has claimed, as task `number` of `of`, counted from 1.
 
-    A part whose task has died is claimed again.  Runs are kept in shards beside `output`; the task that finds all of
-    them writes the result.  Returns True if all runs are there.  print_line: gets a line while the task waits.
-    number_of_class: the class of needs whose runs it computes, by its position in `count_needs`; 0 for all classes.
-    check_end: raises KeyboardInterrupt if the task is to end.  It then finishes and keeps the runs that are being
-    computed.
+    If a task dies, another task claims its parts.  All tasks write shards beside `output`.  The task that finds all
+    runs finished writes the result.  Returns True if all runs are finished.
 
-    Raises ResultError if `evogt run` is computing the result, or if it cannot be written; PilotError, StudyError and
-    SweepError as `run`.
+    `number_of_class` selects a class of needs by its position in `count_needs`, or all classes if it is 0.
+    `print_line` receives messages while the task waits.  `check_end` raises KeyboardInterrupt to end the task.  The
+    task then finishes and keeps its current runs.
+
+    Raises ResultError if `evogt run` is computing the result, or if the result cannot be written.  Raises PilotError,
+    StudyError and SweepError as `run` does.
     """
     check_study(study)
     with open_executor(options, None, print_line) as inner:
@@ -307,14 +308,14 @@ def run_task(
                 raise
             was_idle = is_idle
             if time.monotonic() > end:
-                print_line("another task joins the result")
+                print_line("another task is writing the result")
                 break
             time.sleep(ROUND_SECONDS)
     return task.is_complete
 
 
 class StudyRun:
-    """One run of a study: phases, plans, executor and table; write: write the result file too."""
+    """Computation of one study: its phases, plans, executor and tables.  `write` is False for a result in memory."""
 
     def __init__(
         self,
@@ -339,15 +340,15 @@ class StudyRun:
             raise ResultError(f"cannot write in {self.shards}: it is a file. Choose another output file.")
 
     def compute_result(self) -> dict[str, xr.Dataset]:
-        """Run the phases, write the file and remove the shards, as the only writer of the result.
+        """Run the phases, write the file and remove the shards, with the lease of the result.
 
-        Returns the runs by phase; arrays are read from the file.
+        Returns the runs by phase.  Their arrays stay in the file.
         """
         with lock_result(self.path) as self.check_alone:
             if tasks := count_active_claims(claims_folder(self.path)):
                 raise ResultError(
-                    f"{self.path} is being computed by tasks of `evogt run --task`, which hold {tasks:,} parts of it: "
-                    "wait for them, or choose another output file"
+                    f"tasks of `evogt run --task` are computing {self.path} ({tasks:,} parts). Wait for the tasks, or "
+                    "choose another output file."
                 )
             # first: a file that is half written holds no runs, and this process is the only writer now
             remove_unfinished(self.shards)
@@ -396,12 +397,12 @@ class StudyRun:
         self.known.warn(kept)
         left_out = {part for table in tables.values() for part in table.left_out}
         if left_out:
-            text = f"a result cannot hold {join_names(sorted(left_out), 6)} of the returned objects; these are left out"
-            warn(text, ReturnWarning)
+            names = join_names(sorted(left_out), 6)
+            warn(f"left out {names} of the returned objects, because a result cannot hold them", ReturnWarning)
         return whole
 
     def fill_tables(self) -> dict[str, RunTable]:
-        """Return the finished runs of each phase in turn.  The next phase uses the choice of the one before."""
+        """Compute the phases in turn, and return their tables.  Each phase uses the choices of earlier phases."""
         tables, chosen = dict[str, RunTable](), list[ParameterTable]()
         for phase in self.study.phases:
             fill = partial(self.fill, phase)
@@ -410,7 +411,7 @@ class StudyRun:
         return tables
 
     def fill(self, phase: Phase, plan: Plan) -> RunTable:
-        """Return the table of a plan with the record of every case, reused from disk or computed."""
+        """Fill the table of a plan with reused and computed runs, and return the table."""
         plan = replace(plan, folder=str(self.runs))
         while True:
             self.executor.begin()
@@ -426,7 +427,7 @@ class StudyRun:
                 return table
 
     def read(self, plan: Plan, variables: Sequence[str] | None = None) -> RunTable:
-        """Return the table of a plan with the finished runs that are reused.  variables: None for all."""
+        """Return the table of a plan with its reused runs.  Read the given `variables`, or all variables for None."""
 
         def select(records: RunRecords) -> RunRecords:
             if not self.options.rerun_outdated:
@@ -461,7 +462,7 @@ class StudyRun:
                 remove_run_files(self.runs, is_ok, keeps=self.study.model.keep)
             new = table.add(records, is_checked=True)
             if self.stop.is_set():
-                raise SweepError("stopped because another study could not go on; finished runs are kept")
+                raise SweepError("stopped because another study could not continue. Finished runs are kept.")
             failed = int(np.count_nonzero(table.status[new] != Status.ok))
             self.n_computed, self.failed = self.n_computed + len(new), self.failed + failed
             progress.add(len(new), failed, float(records.wall_seconds.sum()), self.executor.workers)
@@ -469,7 +470,8 @@ class StudyRun:
                 message = table.commonest_message()
                 raise SweepError(
                     f"stopped after {progress.failed} failed runs (the limit is {most})"
-                    f"{f', most often: {message}' if message else ''}; finished runs are kept, the same command goes on"
+                    f"{f', most often: {message}' if message else ''}. Finished runs are kept. "
+                    "The same command continues the study."
                 )
         progress.report(final=True)
 
@@ -481,5 +483,5 @@ class StudyRun:
             if name in own:
                 problem = f"the function returned `{name}`, a name that the result of a study with [precision] uses"
                 raise StudyError(f"{problem} ({self.study.file}). Rename it.")
-            problem = f"`{name}` must be another name, since the method returns something of this one"
-            raise StudyError(f"{problem} ({self.study.file}). Rename the dimension")
+            problem = f"the method returned a variable `{name}`, but the study has a dimension of this name"
+            raise StudyError(f"{problem} ({self.study.file}). Rename the dimension.")

@@ -1,4 +1,4 @@
-"""Compute one case in this process: a case of a study before the others, or of a result again, to compare it."""
+"""Compute one case of a study in this process, or compute a run of a result again and compare the two."""
 
 from __future__ import annotations
 
@@ -25,15 +25,27 @@ from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
 _MAX_VALUES = 6
-"""Number of printed values of an array; with name and dimensions they fit on a line."""
+"""Number of printed values of an array.  With name and dimensions, these values fit on a line."""
 
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """The run of a result that was computed again.
+    """Run of a result that was computed again.
 
-    key: its run key in the file.  compared: variables of both runs.  differences: variables that are not equal bit for
-    bit.  software: differences between the versions that computed the file and the versions here, or "".
+    Attributes
+    ----------
+    key : str
+        Run key in the file.
+    status : Status
+        Status in the file.
+    message : str
+        Message in the file.
+    compared : tuple of str
+        Names of the variables that both runs have.
+    differences : tuple of Difference
+        Variables that are not equal bit for bit.
+    software : str
+        Software versions that differ between the file and this process, or "".
     """
 
     key: str
@@ -46,10 +58,20 @@ class StoredRun:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A case that was computed here.
+    """Case that this process has computed.
 
-    point: its axis values.  case: its parameters and run key.  record: its status and values.  raised: its traceback,
-    or "".  stored: the run of the result that it repeats; None for a case of a study.
+    Attributes
+    ----------
+    point : str
+        Axis values of the case.
+    case : Case
+        Parameters and run key.
+    record : RunRecords
+        Status and values.
+    raised : str
+        Traceback of the run, or "".
+    stored : StoredRun or None
+        Run of the result that this case repeats, or None for a case of a study.
     """
 
     point: str
@@ -70,14 +92,14 @@ class Trial:
 
     @property
     def equal(self) -> bool:
-        """True if the stored run has the same status, message and values bit for bit."""
+        """True if the stored run has equal status, message and values, bit for bit."""
         known = self.stored
         return known is not None and not known.differences and (known.status, known.message) == (
             self.status, self.message,
         )  # fmt: skip
 
     def describe(self) -> Iterator[str]:
-        """Describe the run, and how it differs from the stored run, line by line."""
+        """Yield the lines of a description of the run and its differences from the stored run."""
         yield f"{self.point}: {self.status.name} in {self.record.wall_seconds[0]:.3g} s, run key {self.case.key}"
         yield "  with " + ", ".join(f"{name} = {text_label(value)}" for name, value in self.case.values.items())
         for stack in self.record.stacks:
@@ -87,9 +109,9 @@ class Trial:
                 yield f"  {self.message}"
             return
         if self.case.key != self.stored.key:
-            yield f"  the file has another run key, {self.stored.key or 'none'}: this package has changed since"
+            yield f"  the file has a different run key, {self.stored.key or 'none'}, because this package has changed"
         if self.stored.software:
-            yield f"  the file has a run of other software: {self.stored.software}"
+            yield f"  the file has a run by other software: {self.stored.software}"
         if (self.status, self.message) != (self.stored.status, self.stored.message):
             yield f"  in the file: {_describe_status(self.stored.status, self.stored.message)}"
             yield f"  now: {_describe_status(self.status, self.message)}"
@@ -122,29 +144,30 @@ def try_case(
     pilot: bool = False,
     code: str | Path | None = None,
 ) -> Trial:
-    """Compute one case in this process, and compare it with its result.
+    """Compute one case in this process, and compare it with a result.
 
     Parameters
     ----------
     source : Study, str or Path
         Study, or result file.
     at : mapping, optional
-        Values of axes.  Other axes have their first value.  A study may have other values, also of constants.
+        Axis values.  Any other axis has its first value.  For a study, new axis values and values of fixed parameters
+        are also possible.
     pilot : bool, default False
-        Compute a case of the pilot of a result.
+        Compute a run of the pilot instead of the main phase.  This needs a result.
     code : str or Path, optional
-        Python file of the study of a result, its folder or its installed module.  By default it is beside the study
-        file.  It is executed only if its code hash is the recorded one.
+        Python file of the study in a result, its folder or its installed module.  By default, the file beside the study
+        file.  This function executes the file only if its code hash equals the recorded code hash.
 
     Returns
     -------
     Trial
-        Status, message, values and traceback of the run; for a result, also the differences from the stored run.
+        Status, message, values and traceback of the run.  For a result, also the differences from the stored run.
 
     Raises
     ------
     InputError
-        If there is no such case.
+        If the study has no such case.
     ResultError
         If the file is not a result, or its code is missing or has changed.
 
@@ -168,13 +191,13 @@ def try_case(
     with open_partial_result(path) as groups:
         phases = read_plans(path, groups, code_to_run(path, any_phase(groups), None if code is None else Path(code)))
         if phase not in phases:
-            remedy = "Leave out --pilot." if pilot else "Give --pilot for a run of the phase that is not finished."
+            remedy = "Leave out --pilot." if pilot else "Add --pilot to select a run of the pilot."
             raise ResultError(f"{path} has no runs of the phase {phase}. {remedy}")
         return repeat_run(phases[phase], _find_case(phases[phase].plan.space, at, str(path)), read_runs(path))
 
 
 def repeat_run(here: ResultWithPlan, index: int, runs: Mapping[str, RunRecords]) -> Trial:
-    """Compute case number `index` of a result again, from nothing, and compare it.  `runs` are from `read_runs`."""
+    """Compute case number `index` of a result again, and compare it with its run in `runs`, from `read_runs`."""
     where, case = point(here.plan.space, index), here.plan.case(index)
     if case is None:
         raise InputError(f"no run is planned at {where} ({here.path}, {here.phase}). Choose another case.")
@@ -195,7 +218,7 @@ def repeat_run(here: ResultWithPlan, index: int, runs: Mapping[str, RunRecords])
 
 
 def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
-    """Return the record of a case, which shares nothing with other runs, and its traceback."""
+    """Compute a case without shared stages, and return its record and its traceback."""
     raised: list[BaseException] = []
     record = compute_here(Batch.of(spec, [case]), raised=raised.append)
     is_program = isinstance(spec.method, UserCode) and spec.method.kind is CodeKind.COMMAND
@@ -206,7 +229,7 @@ def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
 
 
 def _find_case(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
-    """Return the number of the case at this point.  Raises InputError, which names the values of the axis."""
+    """Return the number of the case with these axis values.  Raises InputError if there is no such case."""
     for name in at:
         if name not in space.names:
             raise InputError(f"{source} has no axis `{name}`. {suggest(name, space.names)}")

@@ -1,4 +1,4 @@
-"""Verify a result: its bytes, schema, run keys, completeness and values, and if it is wished a sample of its runs."""
+"""Verify the bytes, schema, run keys, completeness and values of a result, and optionally a sample of its runs."""
 
 from __future__ import annotations
 
@@ -32,22 +32,32 @@ from evogt_study.study.phases import join_values
 
 Announce = Callable[[Sequence[str]], None]
 OTHER_SOFTWARE_TOLERANCE = 1e-8
-"""Relative difference that other software versions, above all another BLAS, may cause.
+"""Largest relative difference that `verify` accepts between different software versions.
 
-BLAS kernels of other processors change errors by at most 6e-9.
+In tests, BLAS kernels of different processors changed errors by at most 6e-9.
 """
 SETTLED_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_sha256", "phase")
-"""Global attributes that the study text determines.  Of the others only the presence is checked."""
+"""Global attributes that the study text determines.  For all other attributes, only the presence is checked."""
 ATTEMPTED = (Status.ok, Status.failed, Status.diverged)
-"""Status of a run with an outcome.  A run with any other status is missing."""
+"""Status values that a complete result may have.  `verify` reports runs with any other status."""
 
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """Result of a check: `findings` has a line for each mistake, `recomputed` a line for each run computed again.
+    """Result of the verification of a result file.
 
-    phases: the run metadata of the file, empty if its bytes are damaged.  left_out: the checks that were not possible,
-    or "".
+    Attributes
+    ----------
+    path : Path
+        Result file.
+    phases : dict
+        Run metadata of the file by phase.  It is empty if the file is damaged.
+    findings : tuple of str
+        One line for each mistake.
+    recomputed : tuple of str
+        One line for each run that was computed again.
+    left_out : str
+        Description of the checks that were not possible, or "".
     """
 
     path: Path
@@ -71,28 +81,31 @@ def verify(
     folder: str | Path | None = None,
     announce: Announce = lambda files: None,
 ) -> Verification:
-    """Check the bytes, schema, run keys and completeness of a result.  This executes no code of the study.
+    """Check the bytes, schema, run keys and completeness of a result.
+
+    By default, this executes no code of the study.
 
     Parameters
     ----------
     path : str or Path
-        Result file.  Of a result that is not finished, the finished runs are checked.
+        Result file.  If the study is not finished, this checks the finished runs.
     rerun : int, default 0
-        Number of runs to compute again.  This executes the code of the study, if its code hash is the recorded one.
+        Number of runs to compute again.  This executes the code of the study if its code hash equals the
+        recorded code hash.
     seed : int, default 0
-        Seed that draws these runs.
+        Seed of the random choice of these runs.
     code : str or Path, optional
-        Python file of the study, its folder or its installed module.  By default it is beside the study file.
+        Python file of the study, its folder or its installed module.  By default, the file beside the study file.
     folder : str or Path, optional
-        Folder of the study; by default the recorded one.
+        Folder of the study.  By default, the recorded folder.
     announce : callable, optional
-        Called with the files of the study before they are executed.
+        Function to call with the files of the study before their code is executed.
 
     Returns
     -------
     Verification
-        Findings, number of runs, and runs that were computed again.  A run must be equal bit for bit with the software
-        that computed it, and within `OTHER_SOFTWARE_TOLERANCE` with other versions.
+        Findings, run metadata, and lines about the runs that were computed again.  With equal software versions, a run
+        must be equal bit for bit.  With other versions, it may differ by `OTHER_SOFTWARE_TOLERANCE`.
 
     Raises
     ------
@@ -109,7 +122,7 @@ def verify(
     """
     for name, given in (("code", code is not None), ("seed", seed != 0)):
         if given and not rerun:
-            raise InputError(f"`{name}` must be given with `rerun`, since nothing is executed without it")
+            raise InputError(f"`{name}` has no effect without `rerun`. Give `rerun` too, or leave out `{name}`.")
     path = Path(path)
     resolve_link(path)  # it refuses pipes, which reading would wait for
     # bytes first, since a damaged file cannot be trusted or even opened; reading a shard checks its checksum
@@ -136,7 +149,7 @@ def _check(
     folder: Path | None,
     announce: Announce,
 ) -> Verification:
-    """Check as `verify` a result with intact bytes.  `phases` stays empty."""
+    """Check a result with intact bytes, as `verify` does, but leave `phases` empty."""
     for phase, data in groups.items():
         digest = data.attrs.get("study_sha256")
         if hashlib.sha256(str(data.attrs.get("study")).encode()).hexdigest() != digest:
@@ -174,11 +187,11 @@ def _check_choices(phases: Mapping[str, ResultWithPlan]) -> Iterator[str]:
     """Check that the runs of earlier phases lead to the choices in the file."""
     last = phases.get(MAIN)
     if last is None:
-        yield "a phase before the study is not finished, so that the study has no runs"
+        yield "the main phase has no runs, because an earlier phase is not finished"
         return
     for phase in last.study.phases:
         if phase.name not in phases:
-            yield f"the study has a {phase.name}, but the file lacks its runs"
+            yield f"the study has a {phase.name}, but the file has no runs of this phase"
         elif phase.choice is not None:
             earlier = phases[phase.name]
             table = RunTable(earlier.plan)
@@ -195,13 +208,13 @@ def _check_choices(phases: Mapping[str, ResultWithPlan]) -> Iterator[str]:
                 if found != candidate:
                     labels = zip(phase.choice.by, at, strict=True)
                     place = ", ".join(f"{name}={label}" for name, label in labels) or "all runs"
-                    both = f"{join_values(candidate)} for {place}, the file has {join_values(found)}"
+                    both = f"{join_values(candidate)} for {place}, but the file has {join_values(found)}"
                     yield f"the {phase.name}'s runs choose {join_values(names)} = {both}"
 
 
 # the sample depends only on the seed and the file, so that others can repeat a finding
 def draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> list[tuple[ResultWithPlan, int]]:
-    """Draw `sample` runs to compute again, from the runs that are ok and planned."""
+    """Draw `sample` of the planned runs with the status ok, to compute them again."""
     pool = [
         (result, int(index))
         for result in phases.values()
@@ -218,10 +231,10 @@ def draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> l
 
 
 def describe_rerun(run: Trial, result: ResultWithPlan) -> tuple[str, list[str]]:
-    """Describe a run computed again on one line, with a further line for each mistake."""
+    """Return a line about a run that was computed again, and a list with a line for each mistake."""
     line, known = f"{result.phase} run {run.point}", cast(StoredRun, run.stored)
     if run.status != Status.ok:
-        return f"{line}: {run.message}", [f"{line} is ok in the file, but computed again: {run.message}"]
+        return f"{line}: {run.message}", [f"{line} is ok in the file, but not when computed again: {run.message}"]
     if not known.differences:
         return f"{line}: equal bit for bit", []
     # with the same versions every difference is a mistake
@@ -237,9 +250,9 @@ def describe_rerun(run: Trial, result: ResultWithPlan) -> tuple[str, list[str]]:
 
 
 def check_contents(result: ResultWithPlan, runs: RunRecords | None) -> Iterator[str]:
-    """Check that attributes, coordinates and values are what the study and the runs of the file give.
+    """Check the attributes, coordinates and values of a result against its study and its runs.
 
-    Further attributes and variables are allowed.  runs: the runs by the index of the file, if it has one.
+    The result may have more attributes and variables.  `runs` come from the index of the file, or are None without it.
     """
     data, table = result.data, RunTable(result.plan)
     table.add(runs or records_of(data))
@@ -278,7 +291,7 @@ def _compare_variables(name: str, data: xr.Dataset, wanted: xr.Dataset) -> Itera
 
 
 def check_keys(result: ResultWithPlan) -> Iterator[str]:
-    """Check that the run keys in the file are the run keys of the study."""
+    """Check that the run keys in the file equal the run keys of the study."""
     wanted, found = result.plan.keys.astype(str), result.keys.astype(str)
     wrong = np.flatnonzero(wanted != found)
     if wrong.size:
@@ -286,7 +299,7 @@ def check_keys(result: ResultWithPlan) -> Iterator[str]:
         yield (
             f"{wrong.size} of {wanted.size} run keys differ from the keys of the study, for example at "
             f"{point(result.plan.space, first)}: {found[first] or 'none'} in the file, {wanted[first] or 'none'} in "
-            "the study; the method's Python file, this package, or the result was changed"
+            "the study. The Python file of the method, this package or the result has changed."
         )
 
 
@@ -295,29 +308,28 @@ def check_values(result: ResultWithPlan) -> Iterator[str]:
     data, status = result.data, status_codes(result.data["run_status"])
     ok, has_run = status == Status.ok, status != Status.not_run
     wrong = {
-        "were run where none is planned": has_run & (data["run_key"].values == ""),
-        "have a `run_message` that is wrong": (data["run_message"].values == "") == (has_run & ~ok),
-        "have `run_attempts` that are wrong": has_run != (data["run_attempts"].values > 0),
-        "have `run_seconds` that are wrong": has_run != np.isfinite(data["run_seconds"].values),
-        "have a `run_software` that is wrong": has_run != (data["run_software"].values >= 0),
+        "have a status other than not_run, but are not planned": has_run & (data["run_key"].values == ""),
+        "have a wrong `run_message`": (data["run_message"].values == "") == (has_run & ~ok),
+        "have wrong `run_attempts`": has_run != (data["run_attempts"].values > 0),
+        "have wrong `run_seconds`": has_run != np.isfinite(data["run_seconds"].values),
+        "have a wrong `run_software`": has_run != (data["run_software"].values >= 0),
     }
     # a user function may return a string of this name
     if "error" in data and data["error"].dims == data["run_status"].dims and data["error"].dtype.kind in "iufb":
-        wrong["are ok without finite `error`"] = ok & ~np.isfinite(data["error"].values.astype(float))
+        wrong["are ok, but have no finite `error`"] = ok & ~np.isfinite(data["error"].values.astype(float))
     yield from _count_wrong(result, wrong)
 
 
 def check_completeness(result: ResultWithPlan) -> Iterator[str]:
-    """Check that every planned run has an outcome."""
+    """Check that every planned run has a status in `ATTEMPTED`."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
     status, count = status_codes(result.data["run_status"]), np.count_nonzero(planned)
-    text = "of {} are {}; `evogt run` computes them (--retry-failed)"
-    missing = {text.format(count, each.name): planned & (status == each) for each in Status if each not in ATTEMPTED}
-    yield from _count_wrong(result, missing)
+    missing = {f"of {count} are {each.name}": planned & (status == each) for each in Status if each not in ATTEMPTED}
+    yield from _count_wrong(result, missing, remedy=". Compute them with `evogt run --retry-failed`.")
 
 
-def _count_wrong(result: ResultWithPlan, wrong: Mapping[str, npt.NDArray[np.bool_]]) -> Iterator[str]:
+def _count_wrong(result: ResultWithPlan, wrong: Mapping[str, npt.NDArray[np.bool_]], remedy: str = "") -> Iterator[str]:
     for text, runs in wrong.items():
         if runs.any():
             example = point(result.plan.space, int(np.flatnonzero(runs.ravel())[0]))
-            yield f"{np.count_nonzero(runs)} runs {text}, e.g. {example}"
+            yield f"{np.count_nonzero(runs)} runs {text}, for example {example}{remedy}"

@@ -1,7 +1,7 @@
 """Write files and folders that appear completely or not at all.
 
-A temporary name contains the mark of its process, `process_mark`: machine, process number and time of start.  By this
-mark, the files that a killed process left are recognised and removed.
+A temporary name contains the `process_mark` of its process: machine, process number and start time.  With this mark, a
+later process recognises and removes the files of a killed process.
 """
 
 from __future__ import annotations
@@ -24,22 +24,21 @@ from evogt_study.errors import ResultError
 Found = TypeVar("Found")
 MARK = re.compile(r"(?P<machine>[0-9a-f]{8})-(?P<process>\d+)\.(?P<start>\d+)-")
 SPACES = ("/proc/self/ns/pid", "/proc/self/ns/time")
-"""Name spaces of a container in which process numbers and times of start are its own."""
+"""Namespaces that give a container its own process numbers and start times."""
 _UNKNOWN = "0"
-"""Time of start of a process that the kernel does not show."""
+"""Start time of a process that the kernel does not show."""
 RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
-"""Suffixes of a result file: the suffixes of NetCDF, and none."""
+"""Valid suffixes of a result file: the suffixes of NetCDF, or no suffix."""
 
 
 @contextmanager
 def write_atomically(path: Path, *, tidy: bool = False, folder: bool = False) -> Iterator[Path]:
-    """Write a file or a new folder atomically: under a temporary name beside `path`, synced to disk, then renamed.
+    """Write a file or a new folder under a temporary name, sync it to disk, and rename it to `path`.
 
-    If the body raises, the temporary file is removed and `path` is unchanged.  A link stays a link: its target is
-    written.  Raises ResultError if the target cannot be written, and OSError for a folder that exists by then.
+    If the body raises, the temporary file is removed and `path` is unchanged.  If `path` is a link, its target is
+    replaced.  Raises ResultError if the target cannot be written, and OSError if the new folder already exists.
 
-    tidy: first remove what killed processes of this machine left.  This lists the folder, which takes long if it has
-    many files.
+    With `tidy`, first remove temporary files of killed processes of this machine.  This takes long in a large folder.
     """
     path = resolve_link(path).absolute()  # absolute: a writer may read a leading ~ as a home folder
     missing = make_folder(path.parent) if folder else []
@@ -73,7 +72,7 @@ def _remove(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes, *, tidy: bool = False) -> None:
-    """Write a file as `write_atomically` does, and make its folder if it is missing.  Raises ResultError."""
+    """Write a file as `write_atomically` does, and make the folder if it is missing.  Raises ResultError."""
     try:
         make_folder(path.parent)
         with write_atomically(path, tidy=tidy) as temporary:
@@ -83,7 +82,7 @@ def write_file(path: Path, content: bytes, *, tidy: bool = False) -> None:
 
 
 def remove_unfinished(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes left in `folder`, of the file `name` or of all.  The caller holds the lease."""
+    """Remove temporary files of `name`, or of all files, in `folder`.  The caller must hold the lease."""
     file = ".+" if name is None else re.escape(name)
     left = re.compile(rf"\.{file}\.{MARK.pattern}[0-9a-f]{{8}}\.tmp")
     for path in list(folder.iterdir()) if folder.is_dir() else []:
@@ -97,27 +96,27 @@ def _beside(path: Path) -> Path:
 
 
 def resolve_link(path: Path) -> Path:
-    """Return `path`, or the target of a link.  Raises ResultError if nothing can be written there, such as a pipe."""
+    """Return `path`, or the target of a link.  Raises ResultError if the target cannot be a file, such as a pipe."""
     target = path
     if os.path.islink(path):
         with suppress(OSError, RuntimeError):  # of a circle, by the version of Python
             target = path.resolve()
         if os.path.islink(target) or not target.parent.is_dir():
-            raise ResultError(f"cannot write {path}: it is a link to {os.readlink(path)}, where nothing can be written")
+            raise ResultError(f"cannot write {path}: it is a link to {os.readlink(path)}, which cannot be written")
     if not target.name:
-        raise ResultError(f"{path} must be a file, got a folder. Name another")
+        raise ResultError(f"{path} must be a file, got a folder. Choose another file.")
     # functions of `os.path` do not raise for a name that is too long
     if os.path.exists(target) and not (os.path.isfile(target) or os.path.isdir(target)):
-        raise ResultError(f"{path} must be a file, got a pipe or a device. Name another")
+        raise ResultError(f"{path} must be a file, got a pipe or a device. Choose another file.")
     return target
 
 
 # each writer replaces the file once, so a reader looks again at most once for each writer
 def retry_if_replaced(path: Path, look: Callable[[], Found]) -> Found:
-    """Return the value of `look`, which is called again if the file `path` was replaced meanwhile.
+    """Return the value of `look`.  If the file `path` is replaced during the call, call `look` again.
 
-    A writer replaces its result before it removes the shards.  A reader that finds neither calls `look` again and then
-    finds the new result.
+    A writer replaces its result before it removes the shards.  If a reader finds no shards and no new result, the next
+    call finds the new result.
     """
     while True:
         before = identity(path)
@@ -141,7 +140,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Make a folder and its parents, synced to disk; return the folders that were missing, innermost first."""
+    """Make a folder and its parents, and sync them to disk.  Return the new folders, innermost first."""
     made: list[Path] = []
     try:
         # outermost first, each synced into its parent: a power cut must not lose a folder with its files
@@ -174,7 +173,7 @@ def sync(path: Path) -> None:
 
 # called before anything is computed, so that a wrong name does not fail after hours of runs
 def check_result_place(path: Path) -> None:
-    """Raise ResultError if a result cannot be written at `path`, or if the suffix is not a suffix of NetCDF."""
+    """Raise ResultError if a result cannot be written at `path`, or if its suffix is not in `RESULT_SUFFIXES`."""
     whole = os.path.abspath(resolve_link(path))
     if not is_utf8(whole):
         raise ResultError(f"cannot write {whole!a}: the name must be UTF-8. Choose another output file.")
@@ -202,7 +201,7 @@ def check_writable(path: Path) -> None:
 
 
 def is_utf8(text: str) -> bool:
-    """Return True for a path that NetCDF can read: its paths and attributes are UTF-8."""
+    """Return True for text in UTF-8.  NetCDF needs UTF-8 in paths and attributes."""
     # Python replaces bytes of a name that are not UTF-8 by surrogates
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
@@ -219,12 +218,12 @@ def is_left_over(name: str) -> bool:
 
 
 def process_identity() -> dict[str, str]:
-    """Return what identifies this process: its machine, its number and its time of start."""
+    """Return the machine, the number and the start time of this process."""
     return {"machine": this_machine(), "process": str(os.getpid()), "start": _state_and_start(os.getpid())[1]}
 
 
 def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
-    """Return True if a `process_identity` was of this machine and has ended.  A later process may have its number."""
+    """Return True if a process of this machine has ended, even if a later process has its number."""
     if process["machine"] != this_machine():
         return False
     try:
@@ -239,7 +238,7 @@ def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
 
 
 def _state_and_start(process: int) -> tuple[str, str]:
-    """Return the state of a process and its time of start in ticks, or `_UNKNOWN` for both."""
+    """Return the state of a process and its start time in ticks, or `_UNKNOWN` for both."""
     try:
         # the name, in parentheses, may contain any byte
         fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].decode().split()
@@ -250,10 +249,10 @@ def _state_and_start(process: int) -> tuple[str, str]:
 
 @cache
 def this_machine() -> str:
-    """Return the identity of the machine or the container in which process numbers and times of start are unique.
+    """Return the identity of the machine or the container in which process numbers and start times are unique.
 
-    A host name is not enough: machines may share one, and containers have process numbers of their own.  8 digits keep
-    names short; the identities of two machines agree with a probability of 1 in 4e9.
+    A host name is not enough, because several machines may share a name and containers have separate process numbers.
+    8 digits keep names short.  The identities of two machines agree with a probability of 1 in 4e9.
     """
     text = uuid.uuid4().hex  # unknown: equal to no other
     with suppress(OSError):

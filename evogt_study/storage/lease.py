@@ -1,12 +1,12 @@
-"""The right of one process to write a result or to compute a part of a plan, and its temporary folder.
+"""Give one process the right to write a result or to compute a part of a plan.
 
-A `Lease` is a file that is created exclusively, which every file system can do for all of its machines.  It names its
-holder.  A sign of life is a new time of change of the file.  A holder is gone if its process was on this machine and
-has ended, or if it has given no sign of life for `SILENT_SECONDS`.
+A `Lease` is a file that names its holder.  Every file system can create such a file exclusively for all of its
+machines.  The holder gives a sign of life by a new modification time of the file.  A holder is gone if its process was
+on this machine and has ended, or if it has given no sign of life for `SILENT_SECONDS`.
 
-- `lock_result` holds the lease beside a result file.
-- `Claims` are the parts of a plan that array tasks take, each a lease in a folder.
-- `make_temporary_folder` is the temporary folder of a command.  Its name says which process holds it.
+- `lock_result` holds the lease of a result file.
+- `Claims` are the leases of the parts of a plan that array tasks compute.
+- `make_temporary_folder` makes the temporary folder of a command.  The name of the folder identifies its process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SILENT_SECONDS = 120.0
 UNSIGNED_SECONDS = 2.0
 """Seconds after which the holder of an unsigned lease is gone.  A holder signs within milliseconds."""
 LIVES = 5
-"""Number of processes that may be lost in one part: a part that ended so many would end all others in turn."""
+"""Number of processes that may end while they hold one part.  After that, no process claims the part again."""
 FOLDER_PREFIX = "evogt-"
 _SIGNATURE = ("host", "machine", "process", "start", "since", "token")
 _CLAIM_NAME = re.compile(r"(\d+)(\.done)?")
@@ -48,9 +48,10 @@ _CLAIM_NAME = re.compile(r"(\d+)(\.done)?")
 
 @dataclass(frozen=True)
 class Lease:
-    """A lease file at one moment.  signature: empty if not signed.  identity: a string that no other lease has.
+    """State of a lease file.
 
-    n_lost: number of earlier holders that are gone and did not release it.
+    `signature` is empty if the holder has not signed the file yet.  `identity` is a string that no other lease has.
+    `n_lost` is the number of earlier holders that ended without a release of the lease.
     """
 
     path: Path
@@ -62,18 +63,18 @@ class Lease:
     lives: bool = True
 
     def describe(self) -> str:
-        """Describe the holder: "process 4711 on host since 2026-01-01T12:00:00Z"."""
+        """Return the holder, such as "process 4711 on host since 2026-01-01T12:00:00Z"."""
         text = "process {process} on {host} since {since}".format(**self.signature)
         return text if self.lives else f"{text}, which is gone"
 
     def is_gone(self, now: float) -> bool:
-        """Return True if the holder is gone.  now: the time by the clock of the file system."""
+        """Return True if the holder is gone.  `now` is the time on the clock of the file system."""
         if self.is_released or not self.signature:
             return self.is_released or now - self.changed > UNSIGNED_SECONDS
         return atomic.has_ended(self.signature) or now - self.changed > SILENT_SECONDS
 
     def is_current(self) -> bool:
-        """Return False if another process holds the lease, or if the file is gone.  Raises OSError."""
+        """Return False if another process holds the lease, or if the file is missing.  Raises OSError."""
         latest = _look(self.path)
         return latest is not None and latest.identity == self.identity
 
@@ -81,17 +82,17 @@ class Lease:
         """Raise ResultError unless the lease is current."""
         latest = _look(self.path)
         if latest is None or not latest.signature:
-            raise ResultError(f"{self.path} was removed, which keeps others from writing: run the same command again")
+            raise ResultError(f"the lock file {self.path} was removed. Run the same command again.")
         if latest.identity != self.identity:
             raise latest.refusal()
 
     def refusal(self) -> ResultError:
-        """Return the error of a process that may not write, since the holder of this lease does."""
+        """Return the error for a process that cannot write because another process holds this lease."""
         here = self.signature["machine"] == atomic.process_identity()["machine"]
-        gone = f"; if that process is gone, remove {self.path}, or run again {SILENT_SECONDS:.0f} s after its end"
+        gone = f" If that process has ended, remove {self.path}, or run again {SILENT_SECONDS:.0f} s after its end."
         return ResultError(
-            f"{self.path.with_suffix('')} is being written by {self.describe()}: wait for it, or choose another "
-            f"output file{'' if here else gone}"
+            f"another process is writing {self.path.with_suffix('')} ({self.describe()}). Wait for it, or choose "
+            f"another output file.{'' if here else gone}"
         )
 
     def remove(self) -> None:
@@ -102,7 +103,7 @@ class Lease:
 
 
 def _look(path: Path) -> Lease | None:
-    """Read a lease file.  Return None if there is none.  Raises OSError."""
+    """Read a lease file.  Return None if there is no file.  Raises OSError."""
     try:
         # without a wait for the writer of a pipe
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
@@ -124,7 +125,7 @@ def _look(path: Path) -> Lease | None:
 
 
 def _create(path: Path, n_lost: int) -> Lease | None:
-    """Create and sign a lease file; return None if it exists.  Raises OSError."""
+    """Create and sign a lease file.  Return None if the file exists.  Raises OSError."""
     since, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
     holder = {"host": socket.gethostname(), **atomic.process_identity(), "since": since, "token": token}
     try:
@@ -144,7 +145,7 @@ def _create(path: Path, n_lost: int) -> Lease | None:
 
 
 def _take(path: Path, n_lost: int = 0) -> Lease | None:
-    """Create a lease file, or replace the file of a holder that is gone; return None otherwise.  Raises OSError."""
+    """Create a lease file, or replace the file of a holder that is gone.  Return None if another process holds it."""
     if lease := _create(path, n_lost):
         return lease
     found = _look(path)
@@ -165,7 +166,7 @@ def _take(path: Path, n_lost: int = 0) -> Lease | None:
 
 
 def _now(folder: Path) -> float:
-    """Return the time by the clock of the file system, as the signs of life are: clocks of machines may differ."""
+    """Return the time on the clock of the file system, because the clocks of machines may differ."""
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             return os.fstat(probe.fileno()).st_mtime
@@ -177,7 +178,7 @@ def _now(folder: Path) -> float:
 
 @contextmanager
 def _renew(leases: Collection[Lease]) -> Iterator[None]:
-    """Give signs of life for the leases, which may change, until the end of the body."""
+    """Give signs of life for the leases until the end of the body.  The collection may change meanwhile."""
     over = threading.Event()
 
     def beat() -> None:
@@ -205,10 +206,10 @@ def lock_file(result: Path) -> Path:
 
 @contextmanager
 def lock_result(result: Path) -> Iterator[Callable[[], None]]:
-    """Hold the lease of `result`, without what killed writers left.  Yield a function that raises if the lease is lost.
+    """Hold the lease of `result`, and yield a function that raises ResultError if the lease is lost.
 
-    Call this function before each write: a process that is stopped for `SILENT_SECONDS` loses the lease.  Raises
-    ResultError, with host and process, if another process holds it.
+    Call the yielded function before each write, because a process that is stopped for `SILENT_SECONDS` loses the lease.
+    At the start, remove temporary files of killed writers.  Raises ResultError if another process holds the lease.
     """
     path, made = lock_file(result), list[Path]()
     end = time.monotonic() + 2 * UNSIGNED_SECONDS
@@ -219,7 +220,7 @@ def lock_result(result: Path) -> Iterator[Callable[[], None]]:
                 if (found := find_writer(result)) and found.lives:
                     raise found.refusal()
                 if time.monotonic() > end:
-                    raise ResultError(f"cannot lock {path}: another process is taking it over. Run the command again")
+                    raise ResultError(f"cannot lock {path}: another process is claiming it. Run the command again.")
                 time.sleep(0.02)
         except OSError as error:
             raise ResultError(f"cannot write {path}: {error.strerror}. Choose another output file.") from None
@@ -234,7 +235,7 @@ def lock_result(result: Path) -> Iterator[Callable[[], None]]:
 
 
 def find_writer(result: Path) -> Lease | None:
-    """Return the lease of `result`, with whether its holder lives, or None if there is none or it is not signed."""
+    """Return the signed lease of `result` and set its field `lives`.  Return None if there is no signed lease."""
     path = lock_file(result)
     with suppress(OSError):
         if (found := _look(path)) and found.signature:
@@ -243,12 +244,12 @@ def find_writer(result: Path) -> Lease | None:
 
 
 class WorkIsGoneError(Exception):
-    """The folder of claims is gone: another process has joined the results."""
+    """The folder of claims is missing because another process has written the result."""
 
 
 @contextmanager
 def _explain_refusal(action: str, path: Path) -> Iterator[None]:
-    """Raise WorkIsGoneError if a folder of claims is gone, and ResultError if the disk refuses."""
+    """Raise WorkIsGoneError if the folder of claims is missing, and ResultError for any other error of the disk."""
     try:
         yield
     except FileNotFoundError:
@@ -259,22 +260,22 @@ def _explain_refusal(action: str, path: Path) -> Iterator[None]:
 
 @dataclass(eq=False)
 class Claims:
-    """Claims in a folder: a lease for each part that a task has taken, and a mark for each part that is done.
+    """Claims in a folder, which has a lease for each claimed part and a file for each finished part.
 
-    held: leases of this process.
+    `held` has the leases of this process.
     """
 
     folder: Path
     held: dict[int, Lease] = field(default_factory=dict)
 
     def read(self) -> tuple[set[int], set[int]]:
-        """Return the parts that tasks have taken, and the parts that are done.  Raises WorkIsGoneError."""
+        """Return the claimed parts and the finished parts.  Raises WorkIsGoneError."""
         with _explain_refusal("read", self.folder):
             found = [match for name in os.listdir(self.folder) if (match := _CLAIM_NAME.fullmatch(name))]
         return {int(each[1]) for each in found if not each[2]}, {int(each[1]) for each in found if each[2]}
 
     def take(self, part: int) -> bool:
-        """Claim a part, unless it is done or another process holds it.  Raises WorkIsGoneError, ResultError."""
+        """Claim a part.  Return False if the part is finished or has a holder.  Raises WorkIsGoneError, ResultError."""
         path = self.folder / f"{part}"
         with _explain_refusal("write", path):
             lease = _take(path)
@@ -285,13 +286,13 @@ class Claims:
         return True
 
     def finish(self, part: int) -> None:
-        """Mark a part that this process holds as done: its records are on disk."""
+        """Mark a part of this process as finished, after its records are on disk."""
         with suppress(FileNotFoundError):  # taken over while this process was stopped, and joined already
             (self.folder / f"{part}.done").touch()
         self.held.pop(part)
 
     def find_lost(self, taken: set[int]) -> dict[int, int]:
-        """Return which of these parts have a holder that is gone, and how many of their holders were lost.
+        """Return the parts whose holder is gone, with the number of lost holders of each part.
 
         Raises WorkIsGoneError.
         """
@@ -305,7 +306,7 @@ class Claims:
 
     @contextmanager
     def keep_alive(self) -> Iterator[None]:
-        """Give signs of life for the held claims.  Release them at the end, so that others need not wait."""
+        """Give signs of life for the held claims, and release the claims at the end of the body."""
         try:
             with _renew(self.held.values()):
                 yield
@@ -318,7 +319,7 @@ class Claims:
 
 
 def open_claims(folder: Path) -> Claims:
-    """Return the claims in a folder, which is made if it is missing.  Raises ResultError."""
+    """Return the claims in a folder, and make the folder if it is missing.  Raises ResultError."""
     try:
         atomic.make_folder(folder)
     except OSError as error:
@@ -337,13 +338,13 @@ def count_active_claims(root: Path) -> int:
 
 
 def remove_claims(root: Path) -> None:
-    """Remove all claims after the work is done."""
+    """Remove all folders of claims in `root`."""
     shutil.rmtree(root, ignore_errors=True)
 
 
 @cache
 def make_temporary_folder() -> Path:
-    """Return the temporary folder of this command, after removing the folders of killed commands of this machine."""
+    """Return the temporary folder of this command, and remove the folders of killed commands of this machine."""
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
         if atomic.is_left_over(left.name):
             shutil.rmtree(left, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Compute a batch: cases that share stages, one after the other in one process.
+"""Compute the cases of a batch in one process.
 
-A batch contains only text and scalars.  The result of a case depends on nothing else: not on its batch, the order or
-the process.  This module knows neither Dask nor NetCDF.
+Cases of a batch may share stages.  The result of a case depends only on its method and its parameters, not on the
+batch, the order or the process.  This module uses neither Dask nor NetCDF.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from evogt_study.schema.variables import Status
 from evogt_study.workers.stage_cache import BoundedStageCache
 
 SEND_SECONDS = 0.25
-"""Seconds of work after which finished runs are sent: a crash loses no more."""
+"""Seconds of work after which a process sends its finished runs.  A crash loses at most this work."""
 SEND_BYTES = 8 * 2**20
-"""Bytes of values that are sent together, at least."""
+"""Bytes of values after which a process sends its finished runs."""
 MESSAGE_LIMIT = 500
-"""Characters of a message: a few lines of a terminal.  The longest message decides the width of a field in the file."""
+"""Largest number of characters in a message.  The longest message determines the width of a field in the file."""
 LINES, CHARACTERS = 4, 240
-"""Last lines of the output, and their characters, in the message of a run that failed.  The reason is usually there."""
+"""Number of last output lines, and of their characters, in the message of a failed run.  They often show the reason."""
 
 
 _Row = tuple[Status, str, Record | None, str, float]
@@ -49,12 +49,12 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Batch:
-    """Cases as sent to a worker: the parameters in `common`, and `packed`, the key and other parameters of each case.
+    """Cases for a worker, with their common parameters, and in `packed` the run key and other parameters of each case.
 
-    They are packed, since a scheduler would unpack and pack every value that it passes on, but not bytes.
+    The cases are packed to bytes, because a scheduler would unpack and pack any other value again.
 
-    strict: a run that returns what cannot be stored is an error of the study, not of the run.  folder: for the
-    folders and checkpoints of the runs, or "".  needs: what each of the runs needs.
+    With `strict`, a return value that cannot be stored is an error of the study, not of the run.  `folder` is the place
+    of the folders and checkpoints of the runs, or "".  `needs` has the resources of each run.
     """
 
     spec: MethodSpec
@@ -66,7 +66,7 @@ class Batch:
 
     @staticmethod
     def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, folder: str = "") -> Batch:
-        """Return a batch of these cases, which have equal needs."""
+        """Return a batch of cases with equal needs."""
         # most equal values are one object; 1 and true are equal, and differ
         common = {}
         for name, value in cases[0].values.items():
@@ -80,27 +80,27 @@ class Batch:
 
     @property
     def cases(self) -> list[tuple[str, dict[str, Value]]]:
-        """The keys of the cases, and their parameters that are not common."""
+        """Run key and parameters of each case, without the common parameters."""
         unpacked: list[tuple[str, dict[str, Value]]] = pickle.loads(self.packed)  # noqa: S301  # packed above
         return unpacked
 
     def with_cases(self, cases: Sequence[tuple[str, dict[str, Value]]]) -> Batch:
-        """Return the batch with these of its cases."""
+        """Return a copy of the batch with only these cases."""
         return replace(self, packed=pickle.dumps(list(cases)))
 
 
 def replace_environment(environment: Mapping[str, str]) -> None:
-    """Make these the environment variables of this process."""
+    """Replace all environment variables of this process."""
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment)
 
 
 class Surroundings:
-    """Working folder and environment of this process, which are restored after each run."""
+    """Working folder and environment of this process, to restore after each run."""
 
     through: tuple[type[BaseException], ...] = ()
-    """Exceptions of a run that end the batch: a user who presses Ctrl-C or leaves the debugger."""
+    """Exceptions that end the batch, such as Ctrl-C or the end of a debugger session."""
 
     def __init__(self, raised: Callable[[BaseException], None] = lambda error: None) -> None:
         self.folder, self.environment, self.raised = os.getcwd(), dict(os.environ), raised
@@ -112,7 +112,7 @@ class Surroundings:
         """Begin the run of case `number` of the batch."""
 
     def end(self) -> str:
-        """End the run.  Return what it has printed."""
+        """End a run, and return its output."""
         try:
             has_moved = os.getcwd() != self.folder
         except FileNotFoundError:  # the run has removed it
@@ -131,8 +131,9 @@ class Surroundings:
 def compute_batch(batch: Batch, stages: BoundedStageCache, surroundings: Surroundings) -> Iterator[RunRecords]:
     """Compute the cases in turn, with one BLAS thread, and yield their records in parts.
 
-    An exception of a case is recorded, and the others go on.  The iterator ends early if this process cannot compute
-    the next run.  Raises StudyError if the batch is strict and a run returns what cannot be stored.
+    If a case raises an exception, its record contains the exception, and the next case follows.  The iterator ends
+    early if this process cannot compute the next run.  Raises StudyError if the batch is strict and a return value
+    cannot be stored.
     """
     method, cases, start = load_method(batch.spec), batch.cases, 0
     while start < len(cases):
@@ -181,7 +182,8 @@ def _compute_part(
                     raise
                 if batch.strict and isinstance(error, ReturnError):
                     raise StudyError(
-                        f"{error}; nothing was written, `evogt try STUDY.toml` shows what one case returns"
+                        f"{str(error).removesuffix('.')}. No result was written. To see the output of one case, run "
+                        "`evogt try STUDY.toml`."
                     ) from error
                 status = Status.diverged if isinstance(error, DivergedError) else Status.failed
                 message = describe_error(error)
@@ -203,7 +205,7 @@ def _compute_part(
 
 
 def make_records(keys: Sequence[str], rows: list[_Row], attempts: int = 1) -> RunRecords:
-    """Return the records of runs that were computed with the software of this process."""
+    """Return the records of runs with the software versions of this process."""
     rows, stacks = _stack(rows)
     columns: Any = zip(*rows, strict=True)
     status, messages, records, outputs, seconds = columns
@@ -221,21 +223,21 @@ def make_records(keys: Sequence[str], rows: list[_Row], attempts: int = 1) -> Ru
 
 
 def _stack(rows: list[_Row]) -> tuple[list[_Row], tuple[Stack, ...]]:
-    """Return the rows and their stacked values.  A run whose values cannot be stacked is failed: memory may not do."""
+    """Return the rows and their stacked values.  If its values cannot be stacked, a run gets the status failed."""
     try:
         return rows, stack_records([record for _, _, record, *_ in rows])
     except Exception as error:  # noqa: BLE001  # whatever NumPy raises
         if len(rows) > 1:
             parts = [_stack([row])[0][0] for row in rows]
             return parts, stack_records([record for _, _, record, *_ in parts])
-        message = f"what the function returned cannot be kept: {describe_error(error)}"
+        message = f"the return value of the function cannot be stored: {describe_error(error)}"
         return [(Status.failed, message, None, *rows[0][3:])], ()
 
 
 def compute_here(
     batch: Batch, stages: BoundedStageCache | None = None, raised: Callable[[BaseException], None] = lambda error: None
 ) -> RunRecords:
-    """Compute a batch in this process; see `compute_batch`.  What the runs print is shown."""
+    """Compute a batch in this process, as `compute_batch` does, and show the output of the runs."""
     surroundings = Surroundings(raised)
     surroundings.through = (KeyboardInterrupt, BdbQuit)
     return concatenate_records(list(compute_batch(batch, stages or BoundedStageCache(), surroundings)))
@@ -243,7 +245,7 @@ def compute_here(
 
 @lru_cache(maxsize=1)  # looking for them takes 2 ms
 def _libraries(modules: int) -> ThreadpoolController:
-    """Return the loaded BLAS and OpenMP libraries.  They are searched again if the number of `modules` has changed."""
+    """Return the loaded BLAS and OpenMP libraries.  A new number of `modules` starts a new search."""
     return ThreadpoolController()
 
 
@@ -260,7 +262,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def add_last_lines(message: str, output: str) -> str:
-    """Return the message of a run that is not ok with the last lines that the run printed."""
+    """Return the message of a run with the last lines of its output."""
     lines = [" ".join(line.split()) for line in output.splitlines()]
     last = " | ".join([line for line in lines if line][-LINES:])[-CHARACTERS:]
     return cut(f"{message} (output: {last})", MESSAGE_LIMIT) if last else message

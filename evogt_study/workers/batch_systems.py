@@ -77,11 +77,12 @@ def make_job_scripts(
     retries: bool = False,
     directives: Sequence[str] = (),
 ) -> list[str]:
-    """Return a job script for each class of needs.  Its array of tasks runs the study in the current folder.
+    """Return a job script for each class of needs.  The array of tasks runs the study in the current folder.
 
-    study: the study file and its assignments.  classes: number of runs of each class; none: one script for all runs.
-    retries: a run may be tried again with twice the memory.  directives: further lines for the batch system, such as
-    "--time=4:00:00".  Raises InputError for an unknown system, or a directive of more than one line.
+    `study` is the study file with its assignments.  `classes` has the number of runs of each class.  If it is empty,
+    one script computes all runs.  With `retries`, a script requests twice the memory, because a run may be tried again.
+    `directives` are further lines for the batch system, such as "--time=4:00:00".  Raises InputError for an unknown
+    system or an invalid directive.
     """
     if system not in SYSTEMS:
         raise InputError(f"`--cluster` must be one of {', '.join(SYSTEMS)}, got {system!r}")
@@ -119,7 +120,7 @@ def make_job_scripts(
 
 
 def make_jobs_folder(result: Path) -> None:
-    """Make the folder for the output of the jobs.  Batch systems start no job without it.  Raises ResultError."""
+    """Make the folder for the output of jobs.  Batch systems start no job without this folder.  Raises ResultError."""
     check_result_place(result)
     try:
         make_folder(jobs_folder(result))
@@ -128,7 +129,7 @@ def make_jobs_folder(result: Path) -> None:
 
 
 def submit_script(system: str, script: str) -> str:
-    """Submit a script, and return the answer of the batch system.  Raises InputError if it refuses."""
+    """Submit a script, and return the answer of the batch system.  Raises InputError if the system refuses the job."""
     command = SYSTEMS[system].submit
     try:
         process = subprocess.run(  # noqa: S603  # a fixed name
@@ -139,7 +140,7 @@ def submit_script(system: str, script: str) -> str:
             f"`--cluster {system}` cannot start {command} here: {error.strerror}. Add --print to see the script."
         ) from None
     except subprocess.TimeoutExpired:
-        raise InputError(f"`--cluster {system}`: {command} gave no answer in {SUBMIT_SECONDS} s. Try again") from None
+        raise InputError(f"`--cluster {system}`: {command} gave no answer in {SUBMIT_SECONDS} s. Try again.") from None
     if process.returncode:
         raise InputError(f"`--cluster {system}`: {command} refused the job: {process.stderr or process.stdout}")
     return process.stdout.strip()

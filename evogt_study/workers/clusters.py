@@ -32,7 +32,7 @@ from evogt_study.workers.signals import defer_signals
 # a scheduler that is there answers within milliseconds, and Dask alone would try for 30 s
 CONNECT_SECONDS = 5
 RUNNERS_PER_SPARE = 4
-"""Workers of this machine for each thread that holds a batch in advance, which Dask would take 5 ms to give."""
+"""Number of workers for each spare thread.  A spare thread holds the next batch, because Dask needs 5 ms to send it."""
 SETTINGS = {
     # with Dask's 1.1 a worker has batches queued, while another one may be idle
     "distributed.scheduler.worker-saturation": 1.0,
@@ -48,14 +48,14 @@ SETTINGS = {
 }
 """Dask's settings for a cluster that this process starts."""
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
-"""Further settings for a cluster that shows no pages on its ports, which are open to every user of the machine."""
+"""Dask's settings for a cluster without web pages, because every user of the machine could open these pages."""
 
 
 @contextmanager
 def dask_executor(
     client: Client | None, options: RunOptions, print_line: Callable[[str], None]
 ) -> Iterator[DaskExecutor]:
-    """Yield an executor on a client, or on a cluster inside this process, which is closed at the end."""
+    """Yield an executor on a client, or on a new cluster inside this process, which is closed at the end."""
     limits = RunnerLimits(options.run_timeout, options.memory_bytes)
     with ExitStack() as stack:
         environment, n_spare = dict[str, str](), 0
@@ -78,13 +78,15 @@ def check_client(client: Any) -> None:
     """Raise InputError unless a study can use the client."""
     if not isinstance(client, Client):
         raise InputError(
-            f"`client` must be a distributed.Client, got {shorten(client)}. Leave it out for this machine."
+            f"`client` must be a distributed.Client, got {shorten(client)}. Leave out `client` to use this machine."
         )
     if client.asynchronous:
-        raise InputError("`client` is asynchronous, but a study waits for its runs. Make it without `asynchronous`.")
+        raise InputError(
+            "`client` is asynchronous, but a study waits for its runs. Create a client without `asynchronous`."
+        )
     if client.status in ("closed", "closing", "newly-created"):
         raise InputError(
-            f"`client` has no connection to a scheduler (its status is {client.status!r}). Make a new one."
+            f"`client` has no connection to a scheduler (its status is {client.status!r}). Create a new client."
         )
 
 
@@ -92,9 +94,9 @@ def check_client(client: Any) -> None:
 # gives each thread that is free the next batch.
 @contextmanager
 def start_local_cluster(workers: int, n_spare: int = 0) -> Iterator[Client]:
-    """Yield the client of a cluster inside this process, which no other process can reach.
+    """Yield the client of a cluster inside this process.  No other process can reach the cluster.
 
-    n_spare: threads besides one for each worker.
+    `n_spare` is the number of threads in addition to one thread for each worker.
     """
     settings = SETTINGS | NO_PAGES | {"temporary-directory": str(make_temporary_folder())}
     with quiet_dask_logging(), dask.config.set(settings):
@@ -118,7 +120,7 @@ def start_local_cluster(workers: int, n_spare: int = 0) -> Iterator[Client]:
 # the cluster, which takes 28 to 78 ms a write instead of 2 ms.
 @contextmanager
 def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> Iterator[Client | None]:
-    """Yield a client of a running scheduler, closed at the end; None if neither address nor file is given.
+    """Yield a client of a running scheduler, and close it at the end.  Without address and file, yield None.
 
     Raises InputError if no scheduler answers.
     """
@@ -136,9 +138,9 @@ def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> It
     mistake = f"`--scheduler` must be the address of a running scheduler, got {address}"
     match = re.fullmatch(r"((tcp|tls|wss?|ucxx?)://)?[^\s/]+:(\d{1,5})", address)
     if not match or int(match[3]) > 65535:  # Dask would try to reach it until its time is up
-        raise InputError(f"{mistake}; e.g. tcp://host:8786")
+        raise InputError(f"{mistake}. Use the form tcp://host:8786.")
     if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.client.cert", None):
-        raise InputError(f"{mistake}, for which Dask's configuration has no certificate. Set distributed.comm.tls")
+        raise InputError(f"{mistake}, for which Dask's configuration has no certificate. Set distributed.comm.tls.")
     try:
         asyncio.run(_wait_for_greeting(address))
         client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
@@ -153,7 +155,7 @@ def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> It
 
 # what accepts a connection and says nothing, as a scheduler that was stopped, a client would wait for without end
 async def _wait_for_greeting(address: str) -> None:
-    """Raise OSError if there is no greeting from `address` within `CONNECT_SECONDS`."""
+    """Raise OSError if `address` sends no greeting within `CONNECT_SECONDS`."""
     try:
         greeted = connect(address, timeout=CONNECT_SECONDS, **Security().get_connection_args("client"))
         comm = await asyncio.wait_for(greeted, CONNECT_SECONDS)
@@ -164,7 +166,7 @@ async def _wait_for_greeting(address: str) -> None:
 
 @contextmanager
 def quiet_dask_logging() -> Iterator[None]:
-    """Let Dask log only critical messages: the study reports a lost connection in one line."""
+    """Limit Dask's log to critical messages, because the study itself reports a lost connection."""
     # for good: after an interrupt the thread of a cluster may still close a connection, which it would report
     logging.getLogger("distributed.batched").setLevel(logging.WARNING)
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]

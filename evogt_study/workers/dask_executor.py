@@ -1,7 +1,7 @@
 """Compute the batches of a plan on a Dask client, a limited number at a time.
 
 Each thread of a Dask worker has a runner, so a run that ends its process ends no worker.  If a worker is lost, Dask
-computes its batches on others.  A batch that loses several is split until the run that does it is alone.
+computes its batches on other workers.  A batch that loses several workers is split until the responsible run is alone.
 """
 
 from __future__ import annotations
@@ -38,31 +38,38 @@ from evogt_study.workers.executor import BatchSize, Executor
 from evogt_study.workers.runner import RunnerLimits, RunnerPool, load
 
 BATCHES_AHEAD, MIN_BATCHES_AHEAD = 3, 8
-"""Batches in flight for each worker: one is computed, the others wait at the scheduler, so that no worker waits for us.
-And the smallest number of them: an adaptive cluster starts workers for batches that wait.
+"""Number of batches in flight for each worker, and smallest number of batches in flight.
 
-Of 20,000 batches such a window took 11 MB of the client, all at once 166 MB, in the same time.
+The batches that wait at the scheduler keep all workers busy, and make an adaptive cluster start workers.  For 20,000
+batches, the client needed 11 MB with this limit, and 166 MB without it, in equal times.
 """
 HELD_BYTES = 512 * 2**20
-"""Bytes of values in flight, if there are more batches than workers."""
+"""Largest number of bytes in flight, if there are more batches than workers."""
 ALONE_SECONDS = 0.5
-"""Seconds that one runner has alone, until the time of a run is known, and seconds of work for which another one
-starts: it imports for a third of a second."""
+"""Seconds in which one runner computes alone, until the time of a run is known.
+
+One more runner starts for each further period of work of this length.  A runner needs a third of a second for imports.
+"""
 COUNTED_SECONDS = 1.0
-"""Seconds between two counts of the workers.  Each is a round trip to the scheduler."""
+"""Seconds between two counts of the workers.  Each count needs a round trip to the scheduler."""
 ROUND_SECONDS = 0.25
-"""Batches that end within it are fetched, kept and replaced together: a round trip, a shard and a sync for all."""
+"""Length of a period in seconds.  The client fetches, stores and replaces all batches of a period together."""
 LACKS_MEMORY = re.compile("MemoryError|of memory, more than|signal 9, SIGKILL|bad_alloc|allocate memory|out of memory")
-"""Text in the message of a run that failed for memory.  The kernel sends SIGKILL if memory is short."""
+"""Pattern for the message of a run that lacked memory.  The kernel sends SIGKILL if memory is short."""
 MAX_WORKER_LOSSES = 2
-"""Times that a run alone in its batch may lose the workers to which Dask gives it, before it is lost."""
+"""Number of times that a batch with one run may lose its workers before the run gets the status lost."""
 _SILENT_SECONDS, LONG_SECONDS = 5.0, 60.0
-"""Seconds after which a line says that no run has finished: without a worker, and with workers that may have long runs.
-The next lines come after twice the time."""
+"""Seconds until a message says that no run has finished: without workers, and with workers.
+
+The time until the next message doubles.
+"""
 REACH_SECONDS, LITTLE_BYTES = 2.0, 2**20
-"""Seconds in which a worker must accept a connection, and hand over few bytes, to be asked directly for results."""
+"""Time limit in seconds for a direct connection to a worker, and for a transfer of fewer bytes.
+
+If a worker is slower, the client gets the results from the scheduler.
+"""
 CONNECTION_LOST = (
-    "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
+    "the connection to the Dask scheduler was lost. Finished runs are kept. The same command computes the rest."
 )
 
 
@@ -70,9 +77,9 @@ get_needs = attrgetter("needs")
 
 
 class Runners(WorkerPlugin):
-    """The runners of a Dask worker for one study, one for each thread.
+    """Runners of a Dask worker for one study, one runner for each thread.
 
-    n_spare: threads without a runner.  Each holds a batch, which the next free runner computes at once.
+    `n_spare` threads have no runner.  Each of these threads holds a batch, which the next free runner computes at once.
     """
 
     pool: RunnerPool
@@ -81,7 +88,7 @@ class Runners(WorkerPlugin):
         self.limits, self.environment, self.n_spare = limits, environment, n_spare
 
     def setup(self, worker: Worker) -> None:
-        """Prepare the runners, which start when they are needed."""
+        """Prepare the runners.  A runner starts with its first batch."""
         limits, memory = self.limits, worker.memory_manager.memory_limit
         if limits.memory is None and memory:
             limits = RunnerLimits(limits.seconds, memory // worker.state.nthreads)
@@ -94,14 +101,16 @@ class Runners(WorkerPlugin):
 
 # errors are returned, since a worker logs a raised error with its traceback
 def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
-    """Compute a batch by the `Runners` of this name.  Return pickled records, or why there are none."""
+    """Compute a batch with the `Runners` of this name.  Return pickled records, or the error of the batch."""
     try:
         if code != package_code():  # before anything is unpacked, which may not be possible with other code
-            raise SweepError(f"a worker has evogt-study {package_code()}, and this is {code}: install the same on both")
+            raise SweepError(
+                f"a worker has evogt-study {package_code()}, but this process has {code}. Install one version on both."
+            )
         worker, batch = get_worker(), pickle.loads(packed)  # noqa: S301  # from our client
         plugin: Any = worker.plugins.get(name)
         if plugin is None:
-            raise SweepError(f"the Dask worker {worker.address} has no runners of this study; restart it")
+            raise SweepError(f"the Dask worker {worker.address} has no runners of this study. Restart the worker.")
         # as arrays Dask sends them as they are; bytes it would pickle and copy
         return [np.frombuffer(part, dtype=np.uint8) for part in plugin.pool.compute(batch)]
     except EvogtError as error:
@@ -109,10 +118,10 @@ def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtE
 
 
 class DaskExecutor(Executor):
-    """Computes cases on a Dask client.
+    """Executor that computes cases on a Dask client.
 
-    print_line: gets a line while there is no worker.  environment: environment variables of the runs.  n_spare: threads
-    of the only worker that have no runner.
+    `print_line` receives messages while no run finishes.  `environment` has environment variables for the runs.
+    `n_spare` is the number of threads of the only worker that have no runner.
     """
 
     def __init__(
@@ -130,18 +139,18 @@ class DaskExecutor(Executor):
         except Exception as error:  # noqa: BLE001  # whatever unpickling raises on a worker
             check_connection(client)
             raise SweepError(
-                f"the Dask workers cannot compute runs ({describe_error(error)}): install evogt-study "
-                f"{package_code()} there"
+                f"the Dask workers cannot compute runs ({describe_error(error)}). Install evogt-study "
+                f"{package_code()} on the workers."
             ) from None
 
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> Iterator[RunRecords]:
-        """Yield the records; see `Executor.compute`."""
+        """Yield the records of the trials and the cases, as `Executor.compute` does."""
         return _PlanBatches(self, plan, trials, cases, n_cases).records()
 
     def can_offer(self, needs: Needs) -> bool:
-        """Return False if there are workers, and none has the resources that a run needs."""
+        """Return False if there are workers, but no worker has the resources that a run needs."""
         workers: list[Any] = []
         with suppress(Exception):  # `check_connection` says that it is lost
             workers = [each["resources"] for each in self.client.scheduler_info(n_workers=-1)["workers"].values()]
@@ -163,7 +172,7 @@ class DaskExecutor(Executor):
 
 @dataclass(frozen=True)
 class BatchAttempt:
-    """A batch on its way: its cases, its losses of workers, whether it is a trial, and attempts that lacked memory."""
+    """Attempt to compute a batch, with its cases, lost workers, trial flag, and earlier attempts that lacked memory."""
 
     cases: Sequence[Case]
     losses: int = 0
@@ -172,7 +181,7 @@ class BatchAttempt:
 
 
 class _PlanBatches:
-    """The batches of some cases of one plan: of `trials`, each alone, and of `cases`, which are at most `n_cases`."""
+    """Batches of one plan.  Each of the `trials` is a separate batch.  `cases` has at most `n_cases` cases."""
 
     def __init__(
         self, executor: DaskExecutor, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
@@ -194,9 +203,9 @@ class _PlanBatches:
         self.silence = 0.0
 
     def records(self) -> Iterator[RunRecords]:
-        """Yield the records of all trials, then of the batches in the order in which they finish.
+        """Yield the records of all trials, and then the records of each batch that finishes.
 
-        Raises SweepError if the scheduler is lost; StudyError if a trial returns what cannot be stored.
+        Raises SweepError if the scheduler is lost, and StudyError if the return value of a trial cannot be stored.
         """
         threading.Thread(target=self._fetch_ended, daemon=True).start()
         held: list[RunRecords] = []  # until the trials are done: they fix the shapes of variables
@@ -223,7 +232,7 @@ class _PlanBatches:
                 self.client.cancel(list(self.in_flight), force=True)
 
     def count_threads(self) -> int:
-        """Return the number of threads of all workers, at least one.  They are counted once in a while."""
+        """Return the number of threads of all workers, at least one.  Count the threads every `COUNTED_SECONDS`."""
         if time.monotonic() > self.counted + COUNTED_SECONDS:
             with suppress(Exception, CancelledError):  # `check_connection` says that it is lost
                 self.n_threads = int(sum(self.client.nthreads().values())) - self.executor.n_spare
@@ -231,7 +240,7 @@ class _PlanBatches:
         return max(1, self.n_threads)
 
     def submit(self) -> bool:
-        """Keep every worker supplied.  Return True if anything is in flight.  Workers may have joined meanwhile."""
+        """Submit batches for all workers, also for new workers.  Return True if a batch is in flight."""
         self.size.threads = self.executor.workers = self.count_threads()
         n_wanted = self.n_wanted()
         attempts = [self.again.popleft() for _ in range(min(n_wanted, len(self.again)))]
@@ -245,11 +254,13 @@ class _PlanBatches:
         return bool(self.in_flight)
 
     def submit_class(self, needs: Needs, attempts: Sequence[BatchAttempt]) -> None:
-        """Submit batches of cases with these needs.  Raises SweepError if no worker has what they need."""
+        """Submit batches of cases with these needs.  Raises SweepError if no worker has the resources."""
         plan, resources = self.plan, needs.worker_resources
         if needs not in self.offered and not self.executor.can_offer(needs):
             text = " ".join(f"{name}={amount:g}" for name, amount in resources.items())
-            raise SweepError(f'no worker has --resources "{text}" for a run of this study ({plan.phase}). Start one.')
+            raise SweepError(
+                f'no worker has --resources "{text}" for a run of this study ({plan.phase}). Start such a worker.'
+            )
         self.offered.add(needs)
         batches = (Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder) for each in attempts)
         packed = [pickle.dumps(each, protocol=5) for each in batches]
@@ -274,7 +285,7 @@ class _PlanBatches:
         return wanted - len(self.in_flight)
 
     def take_completed(self) -> list[tuple[Future[Any], Any]]:
-        """Return the batches that have ended, with their pickled records; wait for one, but no longer than a second."""
+        """Return the finished batches with their pickled records.  Wait at most `COUNTED_SECONDS` for the first."""
         alone = self.begun + ALONE_SECONDS - time.monotonic() if not self.size.runs else 0.0
         found = _drain(self.fetched, alone if alone > 0.0 else COUNTED_SECONDS)
         now = time.monotonic()
@@ -289,7 +300,7 @@ class _PlanBatches:
         return found
 
     def _fetch_ended(self) -> None:
-        """Fetch what has ended, in a thread: if a worker dies with its results, a fetch waits for their replacement."""
+        """Fetch finished batches in a thread.  If a worker dies with results, a fetch waits for new results."""
         while None not in (futures := _drain(self.ended, None)):
             self._fetch(futures)  # a function of its own: no value stays in a variable during the wait
 
@@ -313,7 +324,7 @@ class _PlanBatches:
     def read_outcome(
         self, future: Future[Any], attempt: BatchAttempt, parts: list[Any] | EvogtError | None
     ) -> list[RunRecords]:
-        """Return the records of a batch, also of runs that are lost; submit the others again."""
+        """Return the records of the finished and the lost runs of a batch.  Submit all other runs again."""
         if isinstance(parts, list):
             found: list[RunRecords] = list(map(load, parts))
             for records in found:
@@ -332,7 +343,7 @@ class _PlanBatches:
         if isinstance(error, KilledWorker):
             if len(attempt.cases) == 1 and attempt.losses + 1 >= MAX_WORKER_LOSSES:
                 self.n_trials -= attempt.is_trial
-                message = f"the Dask workers that computed it were lost, {MAX_WORKER_LOSSES} times"
+                message = f"the Dask workers that computed the run were lost {MAX_WORKER_LOSSES} times"
                 return [
                     make_records([attempt.cases[0].key], [(Status.lost, message, None, "", 0.0)], MAX_WORKER_LOSSES)
                 ]
@@ -349,7 +360,7 @@ class _PlanBatches:
         return []
 
     def retry_memory(self, attempt: BatchAttempt, records: RunRecords) -> RunRecords:
-        """Return the records without runs that lacked memory.  These are submitted once more, with twice as much."""
+        """Submit runs that lacked memory once more, with twice the memory.  Return the records of all other runs."""
         if attempt.earlier:
             return replace(records, attempts=records.attempts + np.int32(attempt.earlier))
         resources, needs = self.plan.resources, attempt.cases[0].needs
@@ -366,7 +377,7 @@ class _PlanBatches:
 
 
 def _take_joined(several: list[RunRecords]) -> RunRecords:
-    """Join records, which the list gives up: their arrays are free once the caller has stored them."""
+    """Join the records and empty the list, so that their memory is free after the caller has stored them."""
     made = concatenate_records(several)
     several.clear()
     return made
@@ -379,7 +390,7 @@ def check_connection(client: Client) -> None:
 
 
 def can_reach(address: str) -> bool:
-    """Return True if a worker accepts connections from here; behind a firewall Dask would wait 30 s at each fetch."""
+    """Return True if a worker accepts connections.  Behind a firewall, Dask would wait 30 s at each fetch."""
     scheme, _, place = address.partition("://")
     host, _, port = place.rpartition(":")
     if scheme in ("tcp", "tls"):
@@ -391,7 +402,7 @@ def can_reach(address: str) -> bool:
 
 
 def _drain(items: queue.SimpleQueue[Any], seconds: float | None) -> list[Any]:
-    """Return all items that are there, after a wait for the first."""
+    """Wait for the first item of a queue, and return all items that the queue then has."""
     found = []
     with suppress(queue.Empty):
         found.append(items.get(timeout=seconds))

@@ -1,4 +1,4 @@
-"""Executors, which compute the cases of a plan, and the size of their batches."""
+"""Compute the cases of a plan in batches, in this process or on Dask."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ if TYPE_CHECKING:
     from distributed import Client
 
 BATCH_SECONDS = 0.5
-"""Seconds of work in a batch: enough to hide Dask's 3 to 6 ms a task, little enough to lose and to balance."""
+"""Seconds of work in a batch.  This is long compared with Dask's 3 to 6 ms for a task, and short enough to lose."""
 CLIENT_SECONDS = 0.007
-"""Processor time that a batch takes of the client, which is to be half busy at most: with many workers batches are
-longer for it.  Measured with 16 workers; three quarters of it are Dask's event loop."""
+"""Processor time of the client for a batch in seconds, measured with 16 workers.
+
+Dask's event loop takes three quarters of this time.  With many workers, batches are longer, so that the client is busy
+for at most half of the time.
+"""
 MIN_BATCH_SECONDS = 0.05
-"""Seconds of work that are not divided further, even at the end: a task and its shard cost as much."""
+"""Smallest work of a batch in seconds, also near the end.  A task and its shard need about this time."""
 MAX_BATCH_BYTES = 16 * 2**20
-"""Bytes of values that a batch returns at most: worker and client hold them, and they are written at once."""
+"""Largest number of bytes that a batch returns.  The worker and the client hold these bytes in memory."""
 MAX_BATCH_CASES = 5_000
-"""Cases in a batch at most: for runs that take no time, keys, messages and run metadata decide."""
+"""Largest number of cases in a batch.  It limits the run keys, messages and run metadata of very short runs."""
 _GROWTH = 8
-"""Factor by which a batch may be larger than all that has been measured: the first runs may not be like the others."""
+"""Largest ratio of the runs in a batch to all measured runs.  The first runs may differ from later runs."""
 RECENT_BATCHES = 8
-"""Finished batches from which the next is sized: long runs come first, and say little about the later ones."""
+"""Number of finished batches that determine the size of the next batch.  Later runs are shorter than the first runs."""
 
 
 class Executor:
-    """Computes cases of plans: in this process, on Dask, or with other array tasks in a folder."""
+    """Base class of objects that compute the cases of a plan."""
 
     is_shared = False
     """True if other processes compute cases of the same plan."""
@@ -50,11 +53,11 @@ class Executor:
     """Number of runs that are computed at the same time."""
 
     def compute(self, plan: Plan, numbers: Order, trials: Order) -> Iterator[RunRecords]:
-        """Yield the records of the cases `numbers`; the first item has the records of all `trials`.
+        """Yield the records of the cases `numbers`.  The first item has the records of all `trials`.
 
-        The caller writes the records before it asks for more.  A trial is one case of each user function, whose
-        result shows whether results can be stored.  Raises StudyError if a trial returns what cannot be stored, and
-        SweepError if the study cannot go on.
+        The caller writes the records of an item before it requests the next item.  A trial is the first case of a user
+        function, and shows whether its return values can be stored.  Raises StudyError if the return value of a trial
+        cannot be stored, and SweepError if the study cannot continue.
         """
         rest = numbers[~np.isin(numbers, trials)]
         if plan.resources is not None:
@@ -62,10 +65,10 @@ class Executor:
         return self.compute_cases(plan, list(plan.cases(trials)), plan.cases(rest), len(rest))
 
     def begin(self) -> None:
-        """Prepare for a plan whose finished runs are read now."""
+        """Prepare for a plan, before the study reads its finished runs."""
 
     def is_to_be_read_again(self, table: RunTable) -> bool:
-        """Return True if the table lacks runs that other processes have computed since it was read."""
+        """Return True if other processes have computed missing runs of the table since it was read."""
         return False
 
     def close(self) -> None:
@@ -74,7 +77,7 @@ class Executor:
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> Iterator[RunRecords]:
-        """Yield the records as `compute` does, of `trials` and of `cases`, which are at most `n_cases`."""
+        """Yield the records of `trials` and `cases`, as `compute` does.  `cases` has at most `n_cases` cases."""
         raise NotImplementedError
 
 
@@ -91,7 +94,7 @@ def spread_classes(plan: Plan, numbers: Order) -> Order:
 
 
 class InProcess(Executor):
-    """Computes one case after the other in the calling process: breakpoints work, and output is shown."""
+    """Executor that computes cases in the calling process, so that breakpoints work and output is visible."""
 
     def __init__(self) -> None:
         self.stages = BoundedStageCache()
@@ -99,7 +102,7 @@ class InProcess(Executor):
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> Iterator[RunRecords]:
-        """Yield the records; see `Executor.compute`."""
+        """Yield the records of the trials and the cases, as `Executor.compute` does."""
         size = BatchSize(n_cases, 1, plan.group)
         if trials:
             batches = [Batch.of(plan.spec, [case], strict=True, folder=plan.folder) for case in trials]
@@ -111,7 +114,7 @@ class InProcess(Executor):
 
 
 class ParallelExecutor(Executor):
-    """Computes on Dask, which is imported and connected when it is first needed.  Several studies may share it."""
+    """Executor that connects to Dask when a study first needs it.  Several studies may share the executor."""
 
     def __init__(self, client: Client | None, options: RunOptions, print_line: Callable[[str], None]) -> None:
         self.client, self.options, self.print_line = client, options, print_line
@@ -121,10 +124,10 @@ class ParallelExecutor(Executor):
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> Iterator[RunRecords]:
-        """Yield the records; see `Executor.compute`."""
+        """Yield the records of the trials and the cases, as `Executor.compute` does."""
         with self._lock:
             if self._is_closed:
-                raise SweepError("stopped because another study could not go on; finished runs are kept")
+                raise SweepError("stopped because another study could not continue. Finished runs are kept.")
             if self._executor is None:
                 if self.client is None:
                     prestart()  # it imports while this process imports Dask, which takes 0.3 s
@@ -140,17 +143,17 @@ class ParallelExecutor(Executor):
         return 1 if self._executor is None else self._executor.workers
 
     def close(self) -> None:
-        """Close the cluster, also while others compute with it."""
+        """Close the cluster, also while studies compute with it."""
         with self._lock:
             self._is_closed = True
             self._closing.close()
 
 
 class BatchSize:
-    """Cases of the next batch: about `BATCH_SECONDS` of work, and less near the end so that workers finish together.
+    """Size of the next batch: about `BATCH_SECONDS` of work, and less near the end so that workers finish together.
 
-    `count` cases are computed by `threads` workers; `group` neighbours share their early stages.  A batch has one case
-    until the time of a run is known, and returns at most `MAX_BATCH_BYTES`.
+    `threads` workers compute `count` cases, and `group` consecutive cases share their early stages.  A batch has one
+    case until the time of a run is known.  A batch returns at most `MAX_BATCH_BYTES`.
     """
 
     def __init__(self, count: int, threads: int, group: int) -> None:
@@ -159,11 +162,11 @@ class BatchSize:
         self.recent: deque[tuple[int, float, int]] = deque(maxlen=RECENT_BATCHES)  # runs, their seconds and bytes
 
     def estimate_seconds(self, cases: int) -> float:
-        """Return the seconds of some cases by the latest batches, or 0 before any batch has ended."""
+        """Return the seconds of some cases from the times of the latest batches, or 0 before the first batch ends."""
         return cases * sum(seconds for _, seconds, _ in self.recent) / max(1, sum(runs for runs, _, _ in self.recent))
 
     def take(self, cases: Iterator[Case]) -> list[Case]:
-        """Take the next batch from the cases.  It is empty if none is left."""
+        """Return the cases of the next batch.  The list is empty if no case is left."""
         taken = list(itertools.islice(cases, self.next_count()))
         self.left -= len(taken)
         self.taken += len(taken)
@@ -185,7 +188,7 @@ class BatchSize:
         return count
 
     def _count_runs(self, seconds: float) -> int:
-        """Return runs that take `seconds`."""
+        """Return the number of runs that take about `seconds`."""
         return min(round(seconds / max(self.estimate_seconds(1), 1e-9)), _GROWTH * self.runs)
 
     def add(self, records: RunRecords) -> None:

@@ -1,4 +1,4 @@
-"""Compute a plan with other array tasks, which claim parts of it in a folder, without a scheduler."""
+"""Compute a plan in several array tasks, which claim its parts in a folder, without a scheduler."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from evogt_study.text import format_duration
 from evogt_study.workers.executor import BATCH_SECONDS, Executor
 
 _MAX_PARTS = 4_000
-"""Largest number of parts of a plan: each is two files, and every file server lists some thousand files quickly."""
+"""Largest number of parts of a plan.  A part has two files, and file servers list some thousand files quickly."""
 _LOOK_SECONDS, _MESSAGE_SECONDS = 2.0, 60.0
-"""Seconds between two looks at the parts of other tasks, and between two messages of a task that waits."""
+"""Seconds between two checks of the parts of other tasks, and between two messages of a task that waits."""
 
 
 class FolderExecutor(Executor):
-    """Computes, by `inner`, the parts of a plan that no other task has claimed: as task `number` of `of`, from 1 on.
+    """Executor for the parts of a plan that no other task has claimed, as task `number` of `of`, counted from 1.
 
-    last: the last phase of the study, whose other parts a task need not wait for.  check_end: raises KeyboardInterrupt
-    if the task is to end; it then finishes what it has begun.  classes: the needs of the runs that it computes.
+    The executor `inner` computes the runs.  A task does not wait for other parts of the phase `last`.  `check_end`
+    raises KeyboardInterrupt to end the task, which then finishes its current runs.  The task computes runs with the
+    needs in `classes`.
     """
 
     is_shared = True
@@ -56,13 +57,13 @@ class FolderExecutor(Executor):
         self.is_complete, self.is_outdated, self.reads_again = True, False, ""
 
     def begin(self) -> None:
-        """Note the result before its runs are read: a later change shows that a task has joined it."""
+        """Note the state of the result file.  A later change shows that another task has written the file."""
         self.before = identity(self.path)
 
     def compute(self, plan: Plan, numbers: Order, trials: Order) -> Iterator[RunRecords]:
-        """Yield the records of cases that this task has claimed, until no part is left, or all are done.
+        """Yield the records of the cases that this task claims, until no part is left.
 
-        Other tasks compute the other cases: see `is_to_be_read_again`.
+        Other tasks compute all other cases.  See `is_to_be_read_again`.
         """
         waits = not (plan.phase == self.last.name and self.last.precision is None)
         order = plan.order
@@ -82,8 +83,8 @@ class FolderExecutor(Executor):
             raise writer.refusal()
         if was_done:
             raise ResultError(
-                f"{len(numbers):,} runs of the {plan.phase} are missing in {share.shards}, though their tasks had "
-                "finished them; `evogt run` computes them"
+                f"{len(numbers):,} finished runs of the phase {plan.phase} are missing in {share.shards}. Compute them "
+                "with `evogt run`."
             )
         try:
             yield from share.records(waits=waits, has_trial=bool(len(trials)))
@@ -93,14 +94,14 @@ class FolderExecutor(Executor):
         self.is_complete, self.is_outdated = share.is_done(), waits
 
     def is_to_be_read_again(self, table: RunTable) -> bool:
-        """Return True if the table lacks runs that other tasks have computed since it was read."""
+        """Return True if other tasks have computed missing runs of the table since it was read."""
         return self.is_outdated and len(table.missing()) > 0
 
 
 class _PlanParts:
-    """The cases of a plan that one task computes, of those that were `missing` when it began.
+    """Parts of a plan for one task, with the cases that were `missing` when the task began.
 
-    Parts have consecutive cases in the order of the plan, so every task has the same parts.
+    A part has consecutive cases in the order of the plan, so the parts are equal in all tasks.
     """
 
     def __init__(self, task: FolderExecutor, plan: Plan, missing: Order, order: Order) -> None:
@@ -129,17 +130,17 @@ class _PlanParts:
         return np.asarray(cases[self.is_missing[cases]])
 
     def is_done(self) -> bool:
-        """Return True if all parts are done, or if the result has them already."""
+        """Return True if all parts are finished, or if the result file already has their runs."""
         try:
             return self.claims.read()[1].issuperset(self.parts)
         except WorkIsGoneError:
             return True
 
     def records(self, *, waits: bool, has_trial: bool) -> Iterator[RunRecords]:
-        """Compute parts until none is left to claim; waits: until all are done, by this task or others.
+        """Compute parts until no part is left to claim.  With `waits`, wait until all tasks have finished their parts.
 
-        The wait ends even if other tasks die: their parts are claimed again, at most `LIVES` times.  has_trial: before
-        the first run it is unknown whether results can be stored, so the first case is a trial.
+        If another task dies, this task claims its parts, at most `LIVES` times.  With `has_trial`, the first case is a
+        trial, which shows whether return values can be stored.
         """
         begun = printed = time.monotonic()
         with self.claims.keep_alive():
@@ -158,8 +159,8 @@ class _PlanParts:
                     continue
                 if self.given_up:
                     raise ResultError(
-                        f"{LIVES} tasks have ended while they computed part {self.given_up[0]} of the "
-                        f"{self.plan.phase} (memory, or a wall time that is too short); `evogt run` computes it"
+                        f"{LIVES} tasks have ended while they computed part {self.given_up[0]} of the phase "
+                        f"{self.plan.phase}, for lack of memory or wall time. Compute this part with `evogt run`."
                     )
                 if not waits or self.is_done():
                     return
@@ -167,14 +168,14 @@ class _PlanParts:
                     printed = time.monotonic()
                     n_open = len(set(self.parts) - self.claims.read()[1])
                     self.task.print_line(
-                        f"waiting for {n_open:,} parts of the {self.plan.phase} that other tasks compute, for "
-                        f"{format_duration(printed - begun)}; the parts of a task that is gone are taken over after "
-                        f"{SILENT_SECONDS:.0f} s"
+                        f"waiting for {n_open:,} parts of the phase {self.plan.phase} that other tasks compute, for "
+                        f"{format_duration(printed - begun)}. If a task has died, this task claims its parts after "
+                        f"{SILENT_SECONDS:.0f} s."
                     )
                 time.sleep(_LOOK_SECONDS)
 
     def claim_cases(self) -> Iterator[Case]:
-        """Yield cases of parts that no other task has.  A part is claimed when its first case is needed."""
+        """Yield the cases of parts that no other task has claimed.  Claim each part before its first case."""
         taken, done = self.claims.read()
         lost = self.claims.find_lost((taken - done).intersection(self.parts))
         self.given_up = [part for part, n_lost in lost.items() if n_lost >= LIVES]
@@ -194,7 +195,7 @@ class _PlanParts:
             yield from itertools.takewhile(lambda case: not self.is_ending(), cases)
 
     def is_ending(self) -> bool:
-        """Return True if the task is to end and begin nothing more."""
+        """Return True if the task must end and start no more runs."""
         try:
             self.task.check_end()
         except KeyboardInterrupt:
@@ -202,7 +203,7 @@ class _PlanParts:
         return False
 
     def count_finished_case(self, part: int) -> None:
-        """Count a case of a part that is on disk.  After the last of its cases the part is done."""
+        """Count a case whose record is on disk.  After the last case of a part, mark the part as finished."""
         self.left[part] -= 1
         if not self.left[part]:
             self.claims.finish(part)

@@ -1,4 +1,4 @@
-"""Options of a run of a study: the arguments of `evs.run`, and options of `evogt run`."""
+"""Define the options of a study, which are arguments of `evs.run` and options of `evogt run`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def _option(default: Any, help: str, metavar: str = "") -> Any:  # click's name
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a study runs: where, with which limits, and which finished runs it reuses.
+    """Options of the computation of a study: workers, limits and reuse of finished runs.
 
-    The help of `evogt run` explains each option.  Raises InputError for a value that an option cannot have.
+    The help of `evogt run` explains each option.  Raises InputError if an option has an invalid value.
 
     Examples
     --------
@@ -32,14 +32,14 @@ class RunOptions:
     """
 
     workers: int | None = _option(
-        None, "Number of workers on this machine; 0 computes in the calling process.  [default: its cores]", "N"
+        None, "Number of workers on this machine.  0 computes in the calling process.  [default: number of cores]", "N"
     )
     memory_limit: str | int | None = _option(
         None,
         "Memory of one worker, such as 4GiB.  A run that uses more is lost.  [default: an equal share of the machine]",
         "SIZE",
     )
-    run_timeout: float | None = _option(None, "Stop a run after this time; its status is timed_out.", "SECONDS")
+    run_timeout: float | None = _option(None, "Stop a run after this time and set its status to timed_out.", "SECONDS")
     max_failures: int | None = _option(None, "Stop the study after more than N failed runs.", "N")
     retry_failed: bool = _option(False, "Run cases again that failed, timed out or were lost.")
     rerun_outdated: bool = _option(False, "Run cases again that other software versions computed.")
@@ -55,7 +55,7 @@ class RunOptions:
             value = getattr(self, name)
             is_number = isinstance(value, kind) and not isinstance(value, bool)
             if value is not None and not (is_number and least <= value < math.inf):
-                raise InputError(f"`{name}` must be {wanted}, got {shorten(value)}. Leave it out for {default}.")
+                raise InputError(f"`{name}` must be {wanted}, got {shorten(value)}. Leave out `{name}` for {default}.")
         if self.workers == 0:
             for name in ("run_timeout", "memory_limit"):
                 if getattr(self, name) is not None:
@@ -68,7 +68,7 @@ class RunOptions:
 
     @property
     def memory_bytes(self) -> int | None:
-        """The memory limit in bytes."""
+        """Memory limit in bytes."""
         if self.memory_limit is None:
             return None
         from dask.utils import parse_bytes  # 0.1 s, for the few who need it
@@ -78,8 +78,8 @@ class RunOptions:
             size = int(parse_bytes(self.memory_limit))
         if isinstance(self.memory_limit, bool) or size <= 0:
             raise InputError(
-                f"`memory_limit` must be a size such as 4GiB, got {shorten(self.memory_limit)}. Leave it out for an "
-                "equal share of the machine."
+                f"`memory_limit` must be a size such as 4GiB, got {shorten(self.memory_limit)}. Leave out "
+                "`memory_limit` for an equal share of the machine."
             )
         return size
 
@@ -89,5 +89,5 @@ _NUMBERS: Mapping[str, tuple[type, float, str, str]] = {
     "run_timeout": (Real, math.ulp(0.0), "a finite number of seconds > 0", "no limit"),
     "max_failures": (Integral, 0, "an integer >= 0", "no limit"),
 }
-"""Type and least value of each option that is a number, the valid values, and the default."""
+"""Type, smallest value, valid values and default of each option that is a number."""
 DEFAULT = RunOptions()

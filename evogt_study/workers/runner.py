@@ -1,8 +1,8 @@
-"""Runners: interpreters that a worker starts, and keeps, to compute runs.
+"""Start and supervise runners, the interpreters that compute runs.
 
-A runner is started by `subprocess`, not by a fork: it has no locks, threads or connections of the process that starts
-it, does not import the user's script, and may start processes of its own.  A run that ends its runner ends nothing
-else.
+A worker starts a runner with `subprocess`, not with a fork.  The runner therefore has no locks, threads or connections
+of the worker, and does not import the user's script.  It may start other processes.  If a run ends its runner, no other
+process ends.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
     from evogt_study.workers.batch import Batch
 
 STATE = struct.Struct("qd")
-"""Shared with the supervisor: number of the case that is being computed, -1 for none, and the time of its beginning."""
+"""State that a runner shares with its supervisor: the number of the current case, or -1, and the start time."""
 HEAD = struct.Struct("qq")
-"""Message to the supervisor: the number of records, or `DONE` or `FATAL`, and the bytes of content that follow it."""
+"""Header of a message to the supervisor: number of records, `DONE` or `FATAL`, and number of bytes that follow."""
 DONE, FATAL = 0, -1
 _LARGE_BYTES = 2**16
-"""Bytes of an array from which it is sent beside the pickle, and not copied when it is read."""
+"""Smallest size of an array in bytes to send it outside of the pickle, so that no copy is necessary."""
 _OUTPUT_BYTES = 16 * 2**10
-"""Bytes of the output of a run that are kept: the first and the last half of them."""
+"""Bytes of the output of a run that are kept.  The first half is its beginning, the second half its end."""
 _LOOK_SECONDS = 0.25
-"""Seconds between two looks of a supervisor at its runner: at the time, the memory and the output of a run."""
+"""Seconds between two checks of the time, the memory and the output of a run by the supervisor."""
 _INTERPRETER_BYTES = 150 * 2**20
-"""Memory of the interpreter itself, beside the memory that a run needs."""
+"""Memory of the interpreter in bytes, in addition to the memory that a run needs."""
 MAX_DEATHS = 2
-"""Times that a run may end its runner before it is lost: once may be an accident."""
+"""Number of times that a run may end its runner before it gets the status lost.  One end may be an accident."""
 OUTPUT_FILE_BYTES = 64 * 2**20
-"""Bytes of output on disk while a run is computed; then it begins again."""
+"""Largest output of a run on disk in bytes.  The supervisor then empties the file."""
 END_SECONDS = 0.2
-"""Seconds for a runner whose connection is closed to end by itself, so that its own exit code is seen."""
+"""Seconds in which a runner may end with its own exit code, after its connection is closed."""
 BLAS_THREADS = tuple(f"{each}_THREADS" for each in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM", "BLIS_NUM"))
 ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
-"""Environment in which BLAS libraries, when they are imported, start no threads."""
+"""Environment variables that limit BLAS libraries to one thread."""
 _CODE = """\
 import sys
 sys.path.append(sys.argv[1])
@@ -66,7 +66,7 @@ serve(*map(int, sys.argv[2:]))
 
 @dataclass(frozen=True)
 class RunnerLimits:
-    """Limits of a run: its seconds, and the bytes of memory of its process or of its children too; None: no limit."""
+    """Limits of a run in seconds and in bytes of memory, optionally with its children.  None means no limit."""
 
     seconds: float | None = None
     memory: int | None = None
@@ -74,7 +74,7 @@ class RunnerLimits:
 
 
 class _RunnerEndedError(Exception):
-    """The process of a runner has ended, or its supervisor has to end it for `reason`."""
+    """The process of a runner has ended, or its supervisor must end it for `reason`."""
 
     def __init__(self, reason: str = "", *, is_late: bool = False) -> None:
         super().__init__(reason)
@@ -82,7 +82,7 @@ class _RunnerEndedError(Exception):
 
 
 class Runner:
-    """One interpreter that computes batches, started again after each run that ends it."""
+    """Interpreter that computes batches.  After a run that ends it, a new interpreter starts."""
 
     def __init__(self) -> None:
         self.limits, self._has_settings = RunnerLimits(), False
@@ -93,17 +93,17 @@ class Runner:
 
     @property
     def has_ended(self) -> bool:
-        """True if the interpreter was started and does not run any more."""
+        """True if the interpreter was started and has ended."""
         return self._process is not None and self._process.poll() is not None
 
     def prepare(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
-        """Set the limits and the environment variables of later runs.  All others are as in this process now."""
+        """Set the limits and the environment of later runs.  All other variables have their values in this process."""
         settings = sys.path.copy(), os.getcwd(), {**os.environ, **ONE_THREAD, **environment}
         self._has_settings = self._has_settings and settings == self._settings
         self.limits, self._settings = limits, settings
 
     def start(self) -> None:
-        """Start the interpreter, which imports while the caller goes on.  Raises SweepError if it cannot start."""
+        """Start the interpreter without a wait for its imports.  Raises SweepError if the interpreter cannot start."""
         with self._starting:
             if self._process is not None or self.is_stopped:
                 return
@@ -133,10 +133,10 @@ class Runner:
             self._connection, self._has_settings = Connection(ours.detach()), False
 
     def compute(self, batch: Batch) -> list[bytes | bytearray]:
-        """Compute a batch and return its records, in pickled parts; fewer if `stop` is called.
+        """Compute a batch and return its records in pickled parts, or fewer records if `stop` is called.
 
-        A run that ends the interpreter is tried once more in a fresh one, first of all, and is then lost.  Raises
-        EvogtError if no run of the study can be computed.
+        If a run ends the interpreter, a new interpreter computes this run first.  If the run ends this interpreter too,
+        the run gets the status lost.  Raises EvogtError if no run of the study can be computed.
         """
         parts, left, deaths, failed_starts = list[bytes | bytearray](), batch.cases, Counter[str](), 0
         while left and not self.is_stopped:
@@ -197,7 +197,7 @@ class Runner:
             raise error
 
     def _read(self, size: int) -> bytearray:
-        """Read a part of a message into its place, and look now and then at the run that is being computed."""
+        """Read `size` bytes of a message, and check the current run every `_LOOK_SECONDS`."""
         content = bytearray(size)
         rest = memoryview(content)
         while rest:
@@ -212,7 +212,7 @@ class Runner:
         return content
 
     def _look(self) -> None:
-        """Raise _RunnerEndedError if the process is gone, or its run takes too long or too much memory."""
+        """Raise _RunnerEndedError if the process has ended, or if its run needs too much time or memory."""
         process = self._process
         if process is None or process.poll() is not None:  # a child of a run may hold its end of the connection open
             raise _RunnerEndedError
@@ -236,7 +236,7 @@ class Runner:
             os.ftruncate(self._output.fileno(), 0)
 
     def end(self) -> tuple[str, str]:
-        """End the interpreter and its children; return how it ended and what was printed last."""
+        """End the interpreter and its children.  Return its exit code or signal, and its last output."""
         with self._starting:
             process, self._process = self._process, None
             if process is None:
@@ -254,7 +254,7 @@ class Runner:
             return (f"signal {-code}, {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"), output
 
     def stop(self) -> None:
-        """End the interpreter from any thread, and with it the wait in `compute`."""
+        """End the interpreter from any thread.  This also ends the wait in `compute`."""
         self.is_stopped = True
         with self._starting:
             if self._process is not None:
@@ -263,7 +263,7 @@ class Runner:
 
 
 def dump(value: Any) -> list[bytes | memoryview]:
-    """Return a pickle and large arrays beside it, with their number and sizes before them."""
+    """Return a pickle, and large arrays outside of the pickle, after the number and sizes of these parts."""
     large: list[memoryview] = []
 
     def is_small(buffer: pickle.PickleBuffer) -> bool:
@@ -278,7 +278,7 @@ def dump(value: Any) -> list[bytes | memoryview]:
 
 
 def load(content: Any) -> Any:
-    """Return the value of `dump`, whose large arrays stay where they are."""
+    """Return the value from the parts of `dump`, without copies of large arrays."""
     view = memoryview(content)
     (count,) = struct.unpack_from("q", view)
     ends = itertools.accumulate([8 + 8 * count, *struct.unpack_from(f"{count}q", view, 8)])
@@ -287,7 +287,7 @@ def load(content: Any) -> Any:
 
 
 def take_output(file: int) -> str:
-    """Return what was written to the file, without its middle if it is long, and empty the file."""
+    """Return the output in a file, without its middle if the output is long, and empty the file."""
     size = os.lseek(file, 0, os.SEEK_END)
     if not size:
         return ""
@@ -300,12 +300,12 @@ def take_output(file: int) -> str:
 
 
 _idle: list[Runner] = []
-"""Runners of this process that compute nothing: the next study takes them.  Each ends by itself after some time."""
+"""Idle runners of this process, for the next study.  A runner ends by itself after some time."""
 _idle_lock = threading.Lock()
 
 
 def prestart() -> None:
-    """Start a runner, which imports while this process does, if there is none."""
+    """Start a runner if no runner is idle.  Its imports run at the same time as the imports of this process."""
     if not _idle:
         runner = Runner()
         runner.start()
@@ -314,14 +314,14 @@ def prestart() -> None:
 
 @atexit.register
 def end_idle_runners() -> None:
-    """End the runners that compute nothing."""
+    """End all idle runners."""
     with _idle_lock:
         while _idle:
             _idle.pop().end()
 
 
 class RunnerPool:
-    """The runners of one study in a process, which its threads share: at most `size` compute at the same time."""
+    """Runners of one study, shared by the threads of a process.  At most `size` runners compute at the same time."""
 
     def __init__(self, limits: RunnerLimits, environment: dict[str, str], size: int) -> None:
         self.limits, self.environment, self.is_closed = limits, environment, False
@@ -329,7 +329,7 @@ class RunnerPool:
         self._used: list[Runner] = []
 
     def compute(self, batch: Batch) -> list[bytes | bytearray]:
-        """Compute a batch in an idle runner, or a new one; see `Runner.compute`."""
+        """Compute a batch in an idle or a new runner, as `Runner.compute` does."""
         limits, environment, needs = self.limits, self.environment, batch.needs
         if needs.cores:
             environment = environment | dict.fromkeys(BLAS_THREADS, str(needs.cores))
@@ -356,7 +356,7 @@ class RunnerPool:
                         runner.end()
 
     def close(self) -> None:
-        """End the runs that are being computed, at once."""
+        """End all current runs at once."""
         self.is_closed = True
         with _idle_lock:
             used = list(self._used)

@@ -1,6 +1,6 @@
-"""The interpreter that computes runs, seen from inside: it receives batches and sends records.
+"""Receive batches and send records, inside the interpreter that computes runs.
 
-A `evogt_study.workers.runner.Runner` starts it.  All runs are computed in its main thread.
+A `evogt_study.workers.runner.Runner` starts this interpreter.  Its main thread computes all runs.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from evogt_study.workers.stage_cache import BoundedStageCache
 IDLE_SECONDS = 60.0
 """Seconds after which an interpreter without work ends."""
 MIN_DESCRIPTORS, CHECKED_RUNS = 8, 4
-"""File descriptors that a run needs at the same time, and runs after which they are tried even if nothing changed."""
+"""Number of file descriptors that a run needs, and number of runs after which the process tries to open them."""
 EXIT_CODE = 71
-"""Exit code of an interpreter that cannot open files any more (EX_OSERR of sysexits.h)."""
+"""Exit code of an interpreter that can no longer open files (EX_OSERR of sysexits.h)."""
 OOM_SCORE = 500
-"""Added to the badness by which Linux, out of memory, chooses a process: a run ends, not the study."""
+"""Value of oom_score_adj for Linux.  If memory is short, Linux ends a run and not the study."""
 
 
 class _Surroundings(Surroundings):
-    """Surroundings of runs of this process, whose output goes to a file."""
+    """Surroundings of runs whose output goes to a file."""
 
     def __init__(self, state: mmap, descriptor: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Surroundings(Surroundings):
 
     # all of them are tried if the lowest free number or the limit has changed: trying takes as long as a trivial run
     def is_usable(self) -> bool:
-        """Return True if the next run can open files: a run may have left no descriptors."""
+        """Return True if the next run can open files.  An earlier run may have used all file descriptors."""
         found = list[int]()
         try:
             found.append(os.dup(self.descriptor))
@@ -81,9 +81,10 @@ def _open_stream(descriptor: int) -> TextIO:
 
 
 def serve(link: int, state: int, lifeline: int) -> None:
-    """Compute the batches that come by `link` until it closes.
+    """Compute the batches that the connection `link` receives, until the connection closes.
 
-    state: descriptor of the shared `STATE`.  lifeline: descriptor of a pipe whose other end the supervisor holds.
+    All arguments are file descriptors.  `state` is the shared `STATE`.  `lifeline` is a pipe whose other end the
+    supervisor holds.
     """
     # the kernel ends this process and programs of its runs, by SIGIO, when the supervisor closes the other end or dies
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())

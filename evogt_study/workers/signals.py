@@ -1,6 +1,6 @@
-"""Turn Ctrl-C, SIGTERM, a closed terminal and the time limit of a command into KeyboardInterrupt in the main thread.
+"""Convert Ctrl-C, SIGTERM, a closed terminal and the time limit to KeyboardInterrupt in the main thread.
 
-Its text is the reason.  One path then closes the cluster and keeps the finished runs.
+The text of the exception is the reason.  The same code then closes the cluster and keeps the finished runs.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from evogt_study.errors import InputError
 
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 REPEAT_SECONDS = 0.05
-"""Seconds after which a signal is sent again that came at a moment at which it cannot act."""
+"""Seconds until a signal is sent again if it could not interrupt the main thread."""
 # SIGINT as Ctrl-C sends it, SIGTERM as batch systems do, SIGHUP as a terminal that closes, SIGALRM of the command's own
 # time limit
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 class _EndError(KeyboardInterrupt):
-    """Raised by the signal `number`, with the reason as its text."""
+    """Exception for the signal `number`, with the reason as its text."""
 
     def __init__(self, number: int, time_limit: str | None) -> None:
         super().__init__(f"stopped at the time limit of {time_limit}" if number == signal.SIGALRM else "terminated")
@@ -35,10 +35,10 @@ class _EndError(KeyboardInterrupt):
 
 @contextmanager
 def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Iterator[Callable[[], None]]:
-    """Raise KeyboardInterrupt in the body on SIGTERM or SIGHUP, and `time_limit` after its beginning.
+    """Raise KeyboardInterrupt in the body on SIGTERM or SIGHUP, and at the end of `time_limit`.
 
-    waits: the first of them acts when the body calls the function that this yields, a second one at once.  For the main
-    thread.  Raises InputError if `time_limit` is no time.
+    With `waits`, the first signal acts only when the body calls the yielded function.  A second signal acts at once.
+    Use this context manager in the main thread.  Raises InputError if `time_limit` is not a valid time.
     """
     limit, arrived = 0.0 if time_limit is None else parse_seconds(time_limit), list[int]()
 
@@ -77,7 +77,7 @@ def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Ite
 # Only the first of several is handed on: a second would interrupt the closing that the first one begins.
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Hold back signals that would end the body half done until its end; other threads handle no signals."""
+    """Defer signals until the end of the body.  In another thread, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -98,7 +98,7 @@ def defer_signals() -> Iterator[None]:
 
 # At most 1e9 s, which are 30 years: setitimer takes no more than the time of the system can hold.
 def parse_seconds(text: str, option: str = "--time-limit") -> float:
-    """Return a time, the value of `option`, in seconds: a number of seconds, with units, or H:M:S.
+    """Convert a time to seconds.  It is a number of seconds, a text with units, or H:M:S.
 
     >>> parse_seconds("90"), parse_seconds("11h30m"), parse_seconds("1:30:00")
     (90.0, 41400.0, 5400.0)

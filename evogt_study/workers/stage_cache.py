@@ -14,24 +14,24 @@ import numpy as np
 
 T = TypeVar("T")
 KEPT_BYTES = 48 * 2**20
-"""Size of the results of stages that a worker keeps, by their arrays.  A batch also keeps the latest of each stage.
+"""Largest size in bytes of the results that a worker keeps.  A batch also keeps the latest result of each stage.
 
-The next case most likely needs the latest result, since neighbours share large ones: the retained space of 320 features
-on 8,000 nodes in three dimensions has 82 MB with its gradients.
+The next case often needs the latest result, because consecutive cases share large results.  The retained space of 320
+features on 8,000 nodes in three dimensions has 82 MB with its gradients.
 """
 LEAST_BYTES = 32 * 2**10
-"""Size that a small result counts as."""
+"""Smallest size in bytes with which a result counts."""
 
 
 # eq by identity: hashing a key takes as long as a small stage
 @dataclasses.dataclass(eq=False, slots=True)
 class _Result:
-    """The result of a stage.  inner: seconds of the stages that it needed, which are its `parts`."""
+    """Result of a stage.  `inner` is the time in seconds of its `parts`, the stages that it needed."""
 
     stage: str
     key: Hashable
     is_ingredient: bool
-    """True as long as only other stages have used it."""
+    """True if only other stages have used the result."""
     result: Any = None
     size: int = 0
     seconds: float = 0.0
@@ -42,9 +42,10 @@ class _Result:
 
 
 class BoundedStageCache:
-    """A cache of the results of stages, which divides their cost among their users.
+    """Cache for the results of stages, which divides the time of a stage among the cases that use the stage.
 
-    A stage may need other stages; its users use them too.  `calls` counts computations by stage.
+    A stage may need other stages.  A case that uses a stage also uses these stages.  `calls` counts the computations of
+    each stage.
     """
 
     def __init__(self) -> None:
@@ -57,7 +58,7 @@ class BoundedStageCache:
         self.start(None)
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """Return the result of a stage, computed once for each key."""
+        """Return the result of a stage from the cache, or compute the result."""
         found = self._kept.get((stage, key))
         is_new = found is None
         if found is None:
@@ -97,7 +98,7 @@ class BoundedStageCache:
         return made
 
     def _trim(self, spared: set[_Result]) -> None:
-        """Drop results with the lowest rank until `KEPT_BYTES` are left beside the spared ones."""
+        """Drop results with the lowest rank, except `spared`, until their size is at most `KEPT_BYTES`."""
         excess = self._bytes - KEPT_BYTES - sum(each.size for each in spared)
         for each in sorted(set(self._kept.values()) - spared, key=attrgetter("rank")) if excess > 0 else ():
             if excess <= 0:
@@ -120,22 +121,22 @@ class BoundedStageCache:
         self._trim(set())
 
     def start(self, user: Hashable) -> None:
-        """Charge later computations to `user`."""
+        """Count the time of later computations for the case `user`."""
         self._user, self._inside, self._started = user, 0.0, time.perf_counter()
 
     def own_seconds(self) -> float:
-        """Return seconds since `start`, without finished stages."""
+        """Return the seconds since `start`, without the time of stages."""
         return time.perf_counter() - self._started - self._inside
 
     def seconds_of_stages(self) -> dict[str, float]:
-        """Return seconds by stage, each without the stages that it needed."""
+        """Return the seconds of each stage, without the time of the stages that it needed."""
         seconds: dict[str, float] = defaultdict(float)
         for each in self._computed:
             seconds[each.stage] += each.seconds - each.inner
         return seconds
 
     def shares(self) -> dict[Hashable, float]:
-        """Return seconds of shared stages by user, each stage's cost divided evenly among its users."""
+        """Return the seconds of stages by user.  The time of a stage is divided equally among its users."""
         seconds: dict[Hashable, float] = defaultdict(float)
         for each in self._computed:
             for user in each.users:
@@ -144,7 +145,7 @@ class BoundedStageCache:
 
 
 def size_of(result: Any) -> int:
-    """Return bytes of the arrays that a stage's result holds, in dataclasses and tuples too."""
+    """Return the size in bytes of the arrays in a result, also in dataclasses and tuples."""
     if isinstance(result, np.ndarray):
         return int(result.nbytes)
     if isinstance(result, tuple):

@@ -93,7 +93,7 @@ def test_a_signal_keeps_finished_runs_for_status_summary_and_the_same_command(sl
     assert errors == f"evogt: {reason}: finished runs are in {path}.shards. The same command computes the rest.\n"
     printed, errors = call_evogt("status", path)
     state, counts, by_seed = printed.splitlines()
-    assert state == f"{path}: not running; `evogt run` computes the rest"
+    assert state == f"{path}: not running. Compute the rest with `evogt run`."
     assert re.fullmatch(rf"{path} \(main\): 100 runs, \d+ not_run, \d+ ok", counts)
     assert by_seed.startswith("  not run by seed: ")
     assert "is not finished. These are its runs so far." in errors
@@ -158,7 +158,7 @@ def test_a_second_command_on_the_same_result_is_refused(slow):
     path.with_name("go").touch()
     first.send_signal(signal.SIGCONT)
     assert code == 2
-    assert f"own.nc is being written by process {first.pid} on " in errors
+    assert f"own.nc (process {first.pid} on " in errors
     assert errors.count("\n") == 1
     assert wait_for_end(first) == (0, "")
     with lock_result(path):

@@ -109,6 +109,6 @@ def test_the_first_case_is_run_before_the_others(client, folder):
     edit(folder / "method.py", 'return {"error"', 'return {"when": b"now", "error"')
     (folder / "own.toml").write_text(STUDY.format(depends="[]"))
     before = sorted(path.name for path in folder.iterdir())
-    with pytest.raises(StudyError, match="the function returned `when` of dtype .S3.*; nothing was written"):
+    with pytest.raises(StudyError, match="the function returned `when` of dtype .S3.*No result was written"):
         evs.run(evs.Study.from_file(folder / "own.toml"), client=client, output=folder / "own.nc")
     assert sorted(path.name for path in folder.iterdir()) == before

@@ -47,7 +47,7 @@ def change_software(data):
 
 
 FIRST, LAST = "0.10000000000000002 in the file", "0.10000000000000001 now"
-OTHER_SOFTWARE = f"the file has a run of other software: numpy 1.0.0, here {np.__version__}"
+OTHER_SOFTWARE = f"the file has a run by other software: numpy 1.0.0, here {np.__version__}"
 CHANGES = [
     (lambda data: None, True, ["equal bit for bit: error, rank, word, trace"]),
     (change_last_bit, False, [f"trace[1]: {FIRST}, {LAST}, relative difference 6.9e-17 (1 of 3 values differ)",

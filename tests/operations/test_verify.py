@@ -196,15 +196,15 @@ def put(name, value, at=(0, 0)):
 
 
 CHANGES = [  # of a result, and what is said of them
-    (put("error", np.nan), "main: 1 runs are ok without finite `error`, e.g. family=a, seed=0"),
+    (put("error", np.nan), "main: 1 runs are ok, but have no finite `error`, for example family=a, seed=0"),
     (put("rank", 7, (1, 2)), "main: `rank` must be nan, got 7.0 at family=b, seed=2"),
     (put("run_status", 9), "`run_status` must be one of 0, 1, 2, 3, 4, 5, got 9"),
-    (put("run_message", "hm"), "1 runs have a `run_message` that is"),
-    (put("run_attempts", 0), "1 runs have `run_attempts` that are wrong"),
-    (put("run_seconds", np.nan), "1 runs have `run_seconds` that are wrong"),
+    (put("run_message", "hm"), "1 runs have a wrong `run_message`"),
+    (put("run_attempts", 0), "1 runs have wrong `run_attempts`"),
+    (put("run_seconds", np.nan), "1 runs have wrong `run_seconds`"),
     (put("run_software", 3), "`run_software` must be an index into its 1 software_sets, got 3"),
     (put("run_key", "0" * 20), "1 of 8 run keys differ from the keys of the study, for example at family=a, seed=0: 0"),
-    (put("run_status", Status.lost, (1, 2)), "main: 1 runs of 8 are lost; `evogt run` computes them (--retry-failed)"),
+    (put("run_status", Status.lost, (1, 2)), "main: 1 runs of 8 are lost, for example family=b, seed=2. Compute them"),
     (lambda data: data["error"].values.__imul__(2), "relative difference 5.0e-01"),
     (lambda data: data.attrs.pop("cpu"), "the attribute `cpu` is missing"),
     (lambda data: data.attrs.update(title="x"), "the attribute `title` must be 'own', got 'x'"),
@@ -246,7 +246,7 @@ def test_a_choice_that_is_not_the_pilots(piloted):
         data["gamma"].values[0] = 6
 
     messages = findings(rewritten(piloted, change))
-    assert "the pilot's runs choose gamma = 1 for target=2, the file has 6" in messages
+    assert "the pilot's runs choose gamma = 1 for target=2, but the file has 6" in messages
     assert any("2 of 4 run keys differ" in line for line in messages)
 
 
@@ -254,7 +254,7 @@ def test_a_pilot_that_is_missing(piloted):
     data = read_result(piloted)["main"]
     del data.attrs["pilot_group"]
     write_result(piloted, {"main": data})
-    assert "the study has a pilot, but the file lacks its runs" in findings(piloted)
+    assert "the study has a pilot, but the file has no runs of this phase" in findings(piloted)
 
 
 def test_a_run_that_fails_now(own_study, result_of, tmp_path):
@@ -270,7 +270,7 @@ def test_a_run_that_fails_now(own_study, result_of, tmp_path):
     (tmp_path / "data.txt").write_text("1")
     messages = findings(path, rerun=1)
     assert len(messages) == 1
-    assert "is ok in the file, but computed again: AssertionError" in messages[0]
+    assert "is ok in the file, but not when computed again: AssertionError" in messages[0]
 
 
 # --- other software ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ EVENT = ProgressEvent("main", reused=10, done=2, failed=1, total=60, seconds=4.0
 
 def test_a_computation_seen_from_outside(tmp_path):
     path, heard = tmp_path / "own.nc", []
-    assert read_computation(path).describe() == "not running; `evogt run` computes the rest"
+    assert read_computation(path).describe() == "not running. Compute the rest with `evogt run`."
     progress_file(path).parent.mkdir()
     with lock_result(path):
         lock = lock_file(path).read_text()

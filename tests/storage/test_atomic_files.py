@@ -59,7 +59,7 @@ def test_a_pipe_or_device_is_neither_waited_for_nor_replaced(tmp_path, evogt):
             raise AssertionError("nothing is to be written")
     assert pipe.is_fifo()
     for command in ("status", "summary", "verify"):
-        assert evogt(command, pipe) == (2, "", f"evogt: {pipe} {expected_message}. Name another\n")
+        assert evogt(command, pipe) == (2, "", f"evogt: {pipe} {expected_message}. Choose another file.\n")
 
 
 def test_what_killed_commands_left_is_removed_and_nothing_of_other_files(tmp_path):

@@ -61,7 +61,7 @@ with ExitStack() as held:
             held.enter_context(lease.lock_result(folder / f"{number}.nc"))
             won.append(number)
         except ResultError as error:
-            assert "is being written by process" in str(error), error
+            assert "another process is writing" in str(error), error
     print(won, flush=True)
     print(parts, flush=True)
     sys.stdin.readline()
@@ -120,7 +120,7 @@ def is_free(folder):
     if refusal is None:
         assert (is_lost, alive, writer is not None and writer.lives, are_claimed) == (True, 0, False, (True, False))
         return True
-    assert f"a.nc is being written by {writer.describe()}: wait" in refusal
+    assert f"a.nc ({writer.describe()}). Wait" in refusal
     assert (is_lost, alive, writer.lives, are_claimed) == (False, 1, True, (False, False))
     return False
 
@@ -215,7 +215,7 @@ def test_a_stopped_writer_that_has_lost_its_lease_does_not_write_when_it_goes_on
     age(tmp_path / "a.nc.lock")
     with lock_result(tmp_path / "a.nc") as check:
         os.kill(number, signal.SIGCONT)
-        assert f"a.nc is being written by process {os.getpid()} on " in ask()
+        assert f"a.nc (process {os.getpid()} on " in ask()
         age(tmp_path / "a.nc.lock")
         time.sleep(0.2)  # twenty beats
         assert time.time() - (tmp_path / "a.nc.lock").stat().st_mtime > SILENT_SECONDS  # the sign is not this one's
@@ -267,7 +267,7 @@ def test_the_refusal_says_how_to_go_on_if_the_other_machine_is_off(tmp_path):
     with lock_result(tmp_path / "a.nc"):
         change(tmp_path / "a.nc.lock", machine="elsewhere", host="node7", process="7")
         refusal = (
-            r"process 7 on node7 since .*; if that process is gone, remove .*a\.nc\.lock, or run again 120 s after"
+            r"process 7 on node7 since .* If that process has ended, remove .*a\.nc\.lock, or run again 120 s after"
         )
         with pytest.raises(ResultError, match=refusal):
             lock_result(tmp_path / "a.nc").__enter__()
@@ -278,7 +278,7 @@ def test_the_refusal_says_how_to_go_on_if_the_other_machine_is_off(tmp_path):
 
 def test_two_names_of_a_file_have_one_lease(held, tmp_path):
     (tmp_path / "link.nc").symlink_to(tmp_path / "a.nc")
-    with pytest.raises(ResultError, match=f"being written by process {held[1]} "):
+    with pytest.raises(ResultError, match=f"process {held[1]} "):
         lock_result(tmp_path / "link.nc").__enter__()
 
 

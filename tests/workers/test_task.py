@@ -127,7 +127,7 @@ def test_tasks_and_a_command_do_not_compute_at_once(own_study, tmp_path):
         found = read_computation(tmp_path / "a.nc").describe()
         assert found == "running: tasks of `evogt run --task`, which hold 1 parts"
     assert not read_computation(tmp_path / "a.nc").runs
-    with lock_result(tmp_path / "a.nc"), pytest.raises(ResultError, match="is being written by process"):
+    with lock_result(tmp_path / "a.nc"), pytest.raises(ResultError, match="another process is writing"):
         run_task(study, tmp_path / "a.nc", 1, 2)
     assert not (tmp_path / "a.nc").exists()
 
