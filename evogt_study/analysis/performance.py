@@ -84,7 +84,8 @@ def performance(
     design = Design.of(estimate, planned=planned)
     given = [each.notnull() for each in (estimate, se, lower, upper) if each is not None]
     ok = xr.concat(given, "part", coords="minimal", compat="override").all("part")
-    runs = (design.planned & xr.ones_like(ok)) if dim in design.planned.dims else xr.ones_like(ok)
+    once = mark_runs(estimate, [dim], planned)
+    runs = xr.ones_like(ok) if once is None else once & xr.ones_like(ok)
     ok = ok & runs
     b, n = estimate.astype(float).where(ok), ok.sum(dim)
     spread, squares = b.std(dim, ddof=1), (b - truth) ** 2

@@ -59,6 +59,9 @@ def test_a_failed_run_is_not_uncovered():
     assert float(found.bias) == pytest.approx(0.5)
     planned = xr.DataArray([True] * 4 + [False], dims="seed")
     assert int(evs.performance(b, 1.5, se=se, planned=planned).failed) == 1
+    keys = xr.DataArray(["a", "a", "b", "c", "d"], dims="seed")  # the first two cases share a run
+    found = evs.performance(b, 1.5, se=se, planned=keys)
+    assert (int(found.n_ok), int(found.n_planned), float(found.bias)) == (2, 4, pytest.approx(0.5))
 
 
 def test_truth_and_limits_of_each_run_and_other_dimensions_stay():
