@@ -164,7 +164,9 @@ MISSING = xr.Dataset({"error": ("seed", [1.0, np.nan])})
     "warned_of", [lambda: evs.summary(MISSING.error), lambda: MISSING.evogt.summary(), _no_power_of_two]
 )
 def test_a_warning_names_the_line_of_the_user(warned_of):
-    with pytest.warns(UserWarning, match="1 of 2 runs have no `error`; they are left out|power of two") as caught:
+    with pytest.warns(
+        UserWarning, match="1 of 2 runs have no `error`. The statistics leave them out|power of two"
+    ) as caught:
         warned_of()
     assert {each.filename for each in caught} == {__file__}
 

@@ -142,7 +142,7 @@ def compare(
     options = {"omit": failures == "omit", "alpha": 1.0 - confidence, "margin": margin}
     over_dims = check_paired_dimensions(values, dim, over)
     if values.sizes[dim] < 2:
-        raise InputError(f"`dim` must have at least two values, {dim} has {values.sizes[dim]}")
+        raise InputError(f"`dim` must have at least two values, got {dim} with {values.sizes[dim]}")
     statistics.check_dimension_names(values.dims, _LONG_NAMES)
     design, laid_out = Design.of(values, planned=planned), lay_out_units(values, over_dims, units, planned)
     runs = mark_runs(values, laid_out.dims, planned, paired=dim)

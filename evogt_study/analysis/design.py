@@ -123,19 +123,19 @@ class Design:
         for sample in self.samples:
             if sample.dim in dims:
                 names = ", ".join(sample.parameters)
-                raise InputError(f"`{sample.dim}` is a sample of {names}, and no crossed axis. Use evs.sensitivity.")
+                raise InputError(f"`{sample.dim}` is a sample of {names}, not a crossed axis. Use evs.sensitivity.")
         empty = ~(self.planned.any(DRAWN) if DRAWN in self.planned.dims else self.planned)
         if bool(empty.any()):
             first = np.argwhere(empty.values)[0]
             where = ", ".join(f"{dim} = {empty[dim].values[i]}" for dim, i in zip(empty.dims, first, strict=True))
-            message = f"the axes must be a full grid, {int(empty.sum())} of {empty.size} setups are not planned"
+            message = f"the axes must be a full grid, but {int(empty.sum())} of {empty.size} setups are not planned"
             raise InputError(f"{message}, the first at {where}. Select a full part with `sel`.")
 
     def is_fresh(self, dims: Sequence[str]) -> bool:
         """Return True if each run along `dims` has its own stream.  Raises InputError if only some dimensions do."""
         shared = [dim for dim in dims if dim in self.common]
         if shared and len(shared) < len(dims):
-            message = f"seeds are common along {', '.join(shared)} only"
+            message = f"seeds are common only along {', '.join(shared)}"
             raise InputError(f"{message}. Use these dimensions alone, or select one value of each.")
         return bool(dims) and not shared
 
@@ -157,10 +157,10 @@ def _find_streams(
         stated = values[DRAWN].attrs.get(STREAMS) if DRAWN in values.coords else None
         chosen = json.loads(str(stated)).get("common", ALL) if stated else ALL
         if stated is None and parameters:
-            assumed = ("seeds count as common to all runs, which the result does not state",)
+            assumed = ("seeds count as common to all runs, because the result does not state the streams",)
     names = [] if chosen in (None, NONE) else list(parameters) if chosen == ALL else each_once(chosen or ())
     if common not in (None, ALL, NONE) and (unknown := [name for name in names if name not in parameters]):
-        raise InputError(f"`common` must be all, none, or of {', '.join(parameters)}, got {', '.join(unknown)}")
+        raise InputError(f"`common` must be all, none or some of {', '.join(parameters)}, got {', '.join(unknown)}")
     # along a sample a seed is one stream if it is one along all of its parameters
     return tuple(dim for dim, own in parameters.items() if dim in names or set(own) <= set(names)), assumed
 
@@ -216,7 +216,7 @@ def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[
     along = {name: dim for dim in dims for name in _find_parameters(values, dim)}
     unknown = [name for name in parameters or () if name not in along]
     if unknown:
-        raise InputError(f"`parameters` must be of {', '.join(along)}, got {', '.join(unknown)}")
+        raise InputError(f"`parameters` must be some of {', '.join(along)}, got {', '.join(unknown)}")
     along = {name: dim for name, dim in along.items() if parameters is None or name in parameters}
     if not along:
         raise InputError(f"`over` must name dimensions along which a parameter varies, got {', '.join(over)}")

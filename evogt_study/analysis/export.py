@@ -137,7 +137,7 @@ def on_grid(values: xr.DataArray, along: str, points: npt.ArrayLike, how: str = 
            [ 5., nan, nan]])
     """
     if along not in values.coords or not values[along].ndim:
-        raise InputError(f"no coordinate `{along}` with values along a dimension of the variable. Name one of them")
+        raise InputError(f"no coordinate `{along}` with values along a dimension of the variable. Choose one")
     if how not in ("previous", "linear"):
         raise InputError(f'`how` must be "previous" or "linear", got {how!r}')
     grid, own = np.asarray(points, dtype=float), values[along].dims[-1]

@@ -83,9 +83,9 @@ def observed_orders(
         data[of].attrs = values.attrs
     errors = data[of].transpose(..., along)
     names = {
-        "order": f"observed order in {along}, positive where values fall with it",
+        "order": f"observed order in {along}, positive if values fall with it",
         "slope": f"least-squares slope of log {of} against log {along}",
-        "n_points": "number of values that the slope rests on",
+        "n_points": "number of values in the fit of the slope",
     }
     for name, found in zip(names, compute_orders(errors.values, steps), strict=True):
         data[name] = (errors.dims[: found.ndim], found, {"long_name": names[name]})

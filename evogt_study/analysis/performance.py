@@ -27,8 +27,8 @@ _MEASURES = {
     "empirical_se": "standard deviation of the estimates", "mse": "mean squared error",
     "rmse": "root of the mean squared error", "model_se": "root of the mean squared standard error",
     "relative_error_se": "model_se over empirical_se, less 1",
-    "coverage": "share of intervals that hold the truth", "power": "share of intervals without the null value",
-    "bias_eliminated_coverage": "share of intervals that hold the mean estimate",
+    "coverage": "share of intervals that contain the truth", "power": "share of intervals without the null value",
+    "bias_eliminated_coverage": "share of intervals that contain the mean estimate",
 }  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def over_problems(
         if name not in values.dims:
             raise InputError(f"`values` must have the dimension {name}, got {', '.join(map(str, values.dims))}")
     if values.ndim > 3:
-        raise InputError(f"`values` must have three dimensions, got {', '.join(map(str, values.dims))}. Use sel")
+        raise InputError(f"`values` must have three dimensions, got {', '.join(map(str, values.dims))}. Use `sel`")
     statistics.check_options(units=(units, ("seed", "problem", "stratified")))
     direction = better or read_direction(values)[0] or LOWER
     statistics.check_options(better=(direction, (LOWER, HIGHER)))

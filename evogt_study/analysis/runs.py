@@ -193,11 +193,11 @@ def list_row_heads(
     followers = [str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims]
     unknown = [name for name in names if name not in dims and name not in followers]
     if unknown:
-        known = ", ".join([*dims, *followers]) or "none, since there is one number only"
-        raise InputError(f"`rows` and `columns` must be of {known}, got {', '.join(unknown)}")
+        known = ", ".join([*dims, *followers]) or "none, because the result is one number"
+        raise InputError(f"`rows` and `columns` must be some of {known}, got {', '.join(unknown)}")
     lacking = [dim for dim in dims if dim not in order and data.sizes[dim] > 1]
     if lacking or len(set(names)) < len(names):
-        got = (", ".join(names) or "none") + (f"; {', '.join(lacking)} is left out" if lacking else "")
+        got = (", ".join(names) or "none") + (f", without {', '.join(lacking)}" if lacking else "")
         raise InputError(f"`rows` and `columns` must name each of {', '.join(dims)} once, got {got}")
     order += [dim for dim in dims if dim not in order]
     sizes = {dim: data.sizes[dim] for dim in order}

@@ -33,7 +33,7 @@ _LONG_NAMES: Mapping[str, str] = {
     "second_order": "second-order Sobol index", "seed_share": "share of the seed in the variance",
     "unexplained": "share of the variance that the polynomials do not explain", "mu": "mean elementary effect",
     "mu_star": "mean magnitude of the elementary effects", "sigma": "standard deviation of the elementary effects",
-    "n_ok": "number of units that have all runs they need", "n_planned": "number of units planned",
+    "n_ok": "number of units with all runs", "n_planned": "number of units planned",
     NOTE: "doubts about the indices",
 }  # fmt: skip
 _DIMS = {"second_order": (PARAMETER, OTHER), "seed_share": (), "unexplained": ()}
@@ -95,7 +95,7 @@ def sensitivity(
     default = find_sample_dimensions(values)[:1]
     if over is None and not default:
         dims = ", ".join(map(str, values.dims)) or "none"
-        raise InputError(f"`over` must be given where no dimension is of a sample ({dims}). Use e.g. over={dims!r}")
+        raise InputError(f"`over` must be given if no dimension is a sample, got {dims}. Use e.g. over={dims!r}")
     default += [DRAWN] if DRAWN in values.dims else []
     pooled = statistics.check_dimensions(values, default if over is None else over)
     statistics.check_options(missing=(missing, MISSING), estimand=(estimand, (RUN, _MEAN)))
@@ -150,7 +150,7 @@ def choose_method(method: str, sample: SamplePoints) -> str:
         fitting.insert(0, SALTELLI)
     if method and method not in fitting:
         message = f"one of {', '.join(fitting)} for the points along {', '.join(sample.dims)}"
-        raise InputError(f"`method` must be {message}, which are no design of {method}, got {method!r}")
+        raise InputError(f"`method` must be {message}, got {method!r}")
     return method or fitting[0]
 
 
@@ -162,7 +162,7 @@ def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Desig
     # points that are excluded although each of their values occurs
     inside = np.all([np.isin(column, column[kept]) for column in sample.points.T], axis=0)
     odd, names = int((inside & ~kept).sum()), ", ".join(sample.names)
-    reason = f"{names} depend on each other: {odd} points inside their values are excluded" if odd else ""
+    reason = f"{names} depend on each other, because {odd} points inside their ranges are excluded" if odd else ""
     places = np.indices(tuple(values.sizes[dim] for dim in sample.dims)).reshape(len(sample.dims), -1)
     for number, dim in enumerate(sample.dims):
         own = [i for i, name in enumerate(sample.names) if sample.along[name] == dim]
@@ -173,8 +173,8 @@ def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Desig
         reason = reason or estimates.describe_dependence(points, own_names)
         if not reason and method != SHAPLEY:
             least = estimates.find_detectable_correlation(*points.shape)
-            text = f"independence of {', '.join(own_names)} is tested"
-            notes.append(f"{text}, correlations below {least:.2f} may pass")
+            text = f"a test found no dependence of {', '.join(own_names)}"
+            notes.append(f"{text}, but it may miss correlations below {least:.2f}")
     if reason and method not in (SHAPLEY, MORRIS):
         raise InputError(f'{reason}. Sobol indices need independent parameters. Use method="shapley".')
     return [reason, *notes] if reason else notes
@@ -240,7 +240,7 @@ class _Estimator:
         if moments is None:
             return empty
         if self.fresh and whole.shape[1] > 1 and (p := estimates.compute_common_effect_p(whole[known])) < 1e-3:
-            message = f"seeds have an effect in common (p = {max(p, 1e-16):.1g}), although streams are independent"
+            message = f"seeds have a common effect (p = {max(p, 1e-16):.1g}), although streams are independent"
             self.notes += [message] if message not in self.notes else []
         parts = moments.shares(fresh=self.fresh, of_run=self.of_run, confidence=self.how.confidence)
         found = _to_columns("first_order", parts[:d]) | _to_columns("total", parts[d : 2 * d])
@@ -267,12 +267,12 @@ def check_known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
     dims = [dim for dim in found.attrs["over"].split(", ") if dim != DRAWN]
     points = math.prod(values.sizes[dim] for dim in dims)
     if points < MIN_POINTS and not any(design_of(values, dim) for dim in dims):
-        message = f"`over` must name a sample of at least {MIN_POINTS} points, {', '.join(dims)} has {points}"
-        raise InputError(f"{message}; axes of a few values have no sampled parameters")
+        message = f"`over` must name a sample of at least {MIN_POINTS} points, got {', '.join(dims)} with {points}"
+        raise InputError(f"{message}. Use evs.variance_shares for axes")
     numbers = _to_numbers(values, log=False)
     low, high = float(numbers.min()), float(numbers.max())
     if low == high and np.isfinite(low):
-        raise InputError(f"`{numbers.name}` must vary to depend on parameters, all its values are {low:g}")
+        raise InputError(f"`{numbers.name}` must vary to depend on parameters, got {low:g} for all runs")
     return found
 
 
@@ -335,7 +335,7 @@ def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFor
         lines = [note for note in dict.fromkeys(np.ravel(found[NOTE].values).tolist()) if note]
         if "unexplained" in found and bool(np.isfinite(found["unexplained"]).any()):
             ends = dict.fromkeys(f"{float(each(found['unexplained'])):.2g}" for each in (np.nanmin, np.nanmax))
-            lines.append(f"not explained by the polynomials, and in the intervals: {' to '.join(ends)} of the variance")
+            lines.append(f"the intervals include the unexplained part of the variance, {' to '.join(ends)}")
         parts += ["\n".join(lines)] if lines else []
     return "\n\n".join(parts)
 
@@ -394,7 +394,7 @@ def variance_shares(
     given = [str(dim) for dim in values.dims if dim != over] if axes is None else list(axes)
     dims = [dim for dim in statistics.check_dimensions(values, [*given, *({over} & {*values.dims})]) if dim != over]
     if not dims:
-        raise InputError(f"`axes` must name an axis beside {over}, got none")
+        raise InputError(f"`axes` must name an axis other than {over}, got none")
     design = design or Design.of(values, planned=planned)
     design.check_grid(dims)
     log = read_direction(values)[1] == GEOMETRIC_MEAN if log is None else log
@@ -431,7 +431,8 @@ def variance_shares(
             with_axis, others = ([part for _, u, part in every if (j in u) == inside] for inside in (True, False))
             total[place][j] = estimates.divide_parts(*map(estimates.add_parts, (with_axis, others)))
     no_interval = 1.0 if several else np.nan
-    more = [f"of log({values.name})" if log else "", "" if several else "one value for each setup, so no intervals"]
+    only_one = "no intervals, because each setup has one value"
+    more = [f"of log({values.name})" if log else "", "" if several else only_one]
     made = xr.Dataset({
         "share": ((*rest, SOURCE), share[..., 0]), "share_ci": ((*rest, SOURCE, BOUND), share[..., 1:] * no_interval),
         "component": ((*rest, SOURCE), component[..., 0]), "total": ((*rest, AXIS), total[..., 0]),

@@ -39,7 +39,7 @@ _TAILS: Mapping[str, Callable[[Array], Array | Counts]] = {
 }  # fmt: skip
 _PLAIN = {
     "n_ok": "number of units without a missing run", "n_planned": "number of units planned",
-    NOTE: "doubts about the interval of the mean, or of the standard deviation",
+    NOTE: "warnings about the interval of the mean or of the standard deviation",
     "tail_index": "Hill's estimate of the tail index",
     "largest_share": "share of the mean that the largest value carries",
 }  # fmt: skip
@@ -107,8 +107,8 @@ def check_dimension_names(dims: Iterable[Hashable], columns: Collection[str]) ->
     """Raise InputError for a dimension that has the name of a variable of the statistics."""
     for dim in dims:
         if dim in columns:
-            message = f"`{dim}` must be another name, since a table along it has a column of this one"
-            raise InputError(f'{message}. Choose other statistics, or rename it: data.rename({dim}="{dim}_value")')
+            message = f"a dimension of a table must not have the name of a column, got `{dim}`"
+            raise InputError(f'{message}. Choose other statistics, or use data.rename({dim}="{dim}_value")')
 
 
 def check_array(values: xr.DataArray) -> None:
@@ -157,8 +157,8 @@ def report_missing_runs(
         name = "value" if values.name is None else f"`{values.name}`"
         message = f"{n_planned - n_ok} of {n_planned} runs have no {name}"
         if missing == "raise":
-            raise IncompleteError(f'{message}; `evogt status` says why, missing="warn" leaves them out')
-        warn(f"{message}; they are left out, see n_ok", IncompleteWarning)
+            raise IncompleteError(f'{message}. See `evogt status`, or leave them out with missing="warn"')
+        warn(f"{message}. The statistics leave them out, see n_ok", IncompleteWarning)
     return found.drop_vars(RUNS)
 
 
@@ -321,7 +321,7 @@ def _add_notes(found: xr.Dataset, least: int, *, std: bool) -> xr.Dataset:
         notes += [f"few seeds: {count:.0f}{student}"] if 0 < count < FEW else []
         heavy = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean"
         notes += [heavy if index > 0.0 else "infinite values"] if index < HEAVY else []
-        return "; ".join([*notes, "interval of std too short for skewed values"] if std and count else notes)
+        return "; ".join([*notes, "the interval of std is too short for skewed values"] if std and count else notes)
 
     with np.errstate(invalid="ignore"):  # comparisons with NaN
         numbers = (found[each] for each in (*_TAILS, *RUNS))

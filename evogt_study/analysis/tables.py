@@ -234,11 +234,12 @@ def make_table(
     following = [name for name in columns if name not in dims]
     if following:
         axes = ", ".join(map(str, statistics[following[0]].dims))
-        message = f"`columns` must be of {', '.join(dims)}, got {following[0]}, which follows {axes}. Use --rows"
-        raise InputError(message)
+        message = f"`columns` must be some of {', '.join(dims)}, got {following[0]}"
+        raise InputError(f"{message}, which depends on {axes}. Use --rows")
     slanting = [name for name in names if set(statistics[name].dims) & set(columns)]
     if slanting:
-        raise InputError(f"`rows` must name parameters that follow rows only, got {slanting[0]}, which follows columns")
+        message = f"`rows` must name parameters that depend only on rows, got {slanting[0]}"
+        raise InputError(f"{message}, which depends on columns")
     down = [dim for dim in both if dim not in columns]
     order, labels = list_row_heads(statistics.isel(dict.fromkeys(columns, 0)), names, down)
     headings = [" ".join(each) for each in product(*(list_headings(statistics, name) for name in columns))]
@@ -389,7 +390,7 @@ def _join_statistics(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
     dims = {name: each["n_ok"].dims for name, each in statistics.items()}
     if len(set(dims.values())) > 1:
         listing = ", ".join(f"{name} ({', '.join(map(str, each))})" for name, each in dims.items())
-        raise InputError(f"`variable` must name variables with the same dimensions left, got {listing}")
+        raise InputError(f"`variable` must name variables with the same remaining dimensions, got {listing}")
     along = xr.Variable("variable", list(statistics))
     return xr.concat(
         list(statistics.values()), dim=along, coords="minimal", compat="override", join="exact", combine_attrs="drop"

@@ -127,14 +127,14 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
         if of == MEAN and ahead[i, j] > 0 and d.std() > 0.0:
             tail = max(float(((d - d.mean()) ** 3).mean() / d.std() ** 3), 0.0)
         if len(d) < MIN_UNITS[of]:
-            reason[i, j] = f"a test of means needs {MIN_UNITS[of]} {unit}s with both values, there are {len(d)}"
+            reason[i, j] = f"a test of means needs {MIN_UNITS[of]} {unit}s with both values, got {len(d)}"
         elif ahead[i, j] > 0 and failed[i]:
             reason[i, j] = f"{names[i]} has failed runs, which a mean leaves out"
         elif np.ptp(d) <= 1e-12 * np.abs(d).max():
             reason[i, j] = "the differences have no spread"
         elif 25.0 * tail**2 > len(d) - MIN_UNITS[of]:
             need = math.ceil(25.0 * tail**2 + MIN_UNITS[of])
-            reason[i, j] = f"{len(d)} {unit}s do not show its tail: a skewness of {tail:.1f} needs {need}"
+            reason[i, j] = f"{len(d)} {unit}s are too few for a skewness of {tail:.1f}, which needs {need}"
         elif ahead[i, j] > 0:
             t = d.mean() / (d.std(ddof=1) / math.sqrt(len(d)))
             p[i, j] = 2.0 * scipy.special.stdtr(len(d) - 1.0, -abs(t))

@@ -31,7 +31,7 @@ DEPENDENCE_BINS = 4  # ranges of equally many points, whose numbers the chi^2 te
 DEPENDENCE_LEVEL = 0.01  # level of all tests of independence of a sample together
 _MAX_ROUNDING = 8 * np.finfo(float).eps  # spread, relative to the largest, of one number that was rounded
 Components = dict[tuple[int, ...], Array]
-"""The part of each subset of the axes."""
+"""A part of the variance for each subset of the axes."""
 
 
 def add_parts(parts: Iterable[Array]) -> Array:

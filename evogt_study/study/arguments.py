@@ -211,7 +211,7 @@ class StudyArguments:
         if path.exists():
             if path.is_file() and path.read_bytes() == text.encode():
                 return path
-            raise StudyError(f"`path` must be a new file, got {path}, which has another text")
+            raise StudyError(f"`path` must be a new file, got {path}, which has other content")
         try:
             with write_atomically(path) as temporary:
                 temporary.write_text(text, encoding="utf-8")
@@ -250,7 +250,7 @@ def _to_file(where: str, value: Any, references: Mapping[str, str]) -> Any:
     if value.get(TYPE) in ("None", OBJECT):
         is_none = value[TYPE] == "None"
         message = "None" if is_none else f"the object {where.rpartition('.')[2]!r}"
-        remedy = "leave it out" if is_none else "let the function make it from its name"
+        remedy = "leave it out" if is_none else "let the function create it from a name"
         raise StudyError(f"a study file cannot hold {message} ({where}). Run the study in Python, or {remedy}")
     return {name: _to_file(f"{where}.{name}", each, references) for name, each in value.items()}
 
@@ -264,7 +264,7 @@ def _make_reference(code: UserCode, folder: Path) -> str:
             raise StudyError(f"`path` must be a file in the folder of the command, {code.folder}, got one in {folder}")
         return code.reference
     if not code.path:
-        got = f"one of {code.reference.partition(':')[0]} that is in none. Put it into a file, at the top level"
-        wanted = "a function of a Python file for a study file to name it"
+        got = f"a function of {code.reference.partition(':')[0]} without a file. Define it at the top level of a file"
+        wanted = "a function in a Python file, so that a study file can name it"
         raise StudyError(f"`{code.attribute}` must be {wanted}, got {got}")
     return f"{Path(os.path.relpath(code.path, folder)).as_posix()}:{code.attribute}"

@@ -285,7 +285,7 @@ def read_point(text: str) -> dict[str, str]:
     for part in re.split(r",(?=[^,=]*=)", text) if text.strip() else ():
         name, sign, value = (word.strip() for word in part.partition("="))
         if not sign:
-            raise InputError(f"`--at` must read axis=value,axis=value, got {text!r}. Use e.g. --at seed=3")
+            raise InputError(f"`--at` must have the form axis=value,axis=value, got {text!r}. Use e.g. --at seed=3")
         if name in at:
             raise InputError(f"`--at` must name each axis once, got {name} twice")
         at[name] = ",".join(filter(None, (word.strip() for word in value.split(","))))

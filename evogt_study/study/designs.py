@@ -158,12 +158,12 @@ def parse_table(lines: Sequence[str], name: str, place: SourceLocation) -> dict[
     try:
         rows = [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
     except csv.Error as error:
-        raise place.error(f"{name} must be a table of CSV, got one in which {error}") from None
+        raise place.error(f"{name} must be valid CSV, got {error}") from None
     if len(rows) < 2:
         raise place.error(f"{name} must have a header and at least one row, got {len(lines)} lines")
     names = [cell.strip() for cell in rows.pop(0)[1]]
     if "" in names or len(set(names)) < len(names):
-        raise place.error(f"{name} must have a header of different names, got {shorten(names)}")
+        raise place.error(f"{name} must have a header with different names, got {shorten(names)}")
     for line, cells in rows:
         if len(cells) != len(names) or not all(cell.strip() for cell in cells):
             wanted = f"{name} must have {len(names)} values in each row"
@@ -210,11 +210,12 @@ def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -
         if name in table.model_fields_set and name not in rule.options:
             raise place.at(name).error(f"`{name}` must be left out with the rule {table.rule}")
     if table.start and not rule.nested:
-        raise place.at("start").mistake(f"0 with the rule {table.rule}, whose points belong together", table.start)
+        raise place.at("start").mistake(f"0 with the rule {table.rule}, whose points form no sequence", table.start)
     if table.levels % 2:
         raise place.at("levels").mistake("even, so that steps of half the levels fit", table.levels)
     if not parameters:
-        raise place.error(f"`{table.name}` must have at least one parameter, got none", "say gamma = { ... }")
+        remedy = "add a parameter such as gamma = { ... }"
+        raise place.error(f"`{table.name}` must have at least one parameter, got none", remedy)
     options = {name: getattr(table, name) for name in rule.options}
     each = rule.per_count(len(parameters), **options)
     count = table.count * each
@@ -369,7 +370,7 @@ def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantile
             raise inside.mistake(f"{{ from, to }} of two integers of at most {MOST_INTEGERS:,}", given)
         return lambda unit: [first + number for number in _pick_integers(unit, count)]
     if closed:
-        raise place.mistake("bounded with this rule, which goes to both ends", raw, "use { from, to }")
+        raise place.mistake("bounded, because this rule draws both ends", raw, "use { from, to }")
     mean, std = inside.number(given, "mean"), inside.number(given, "std")
     if std <= 0:
         raise inside.at("std").mistake("above 0", std)

@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r"https?://\S+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")  # of one licence: expressions of several have no address
 ORCID = "https://orcid.org/"
 UNKNOWN, WHOLE = "unknown_key", "whole_study"
-"""Types of errors: a key that a table does not have, and sections that do not fit together."""
+"""Types of errors for an unknown key and for inconsistent sections."""
 
 
 # strict: TOML has types, and "3" in place of 3 would be a hidden mistake
@@ -86,7 +86,7 @@ class SampleTable(_ParametersTable):
     """A ``[[sample]]`` section: points that a sampling rule draws."""
 
     rule: str
-    """Rule by which points are drawn: sobol, halton, latin_hypercube, random, saltelli or morris."""
+    """Sampling rule: sobol, halton, latin_hypercube, random, saltelli or morris."""
     count: Annotated[int, Field(ge=1, le=MAX_CASES)]
     """Number of points, blocks (saltelli) or trajectories (morris)."""
     # below 2^62 as all seeds
@@ -109,7 +109,7 @@ class PointsTable(TomlTable):
     file: str | None = None
     """CSV file with a column for each parameter."""
     rows: list[dict[str, Any]] | None = None
-    """Points, each a table of parameters."""
+    """Points as tables of parameters."""
 
 
 class ExcludeTable(TomlTable):
@@ -221,7 +221,7 @@ def check_orcid(text: str) -> str:
     for digit in digits[:-1]:
         total = (total + int(digit)) * 2
     if digits[-1] != "0123456789X"[(12 - total % 11) % 11]:
-        raise ValueError("an ORCID iD such as 0000-0002-1825-0097, whose last character checks the others")
+        raise ValueError("an ORCID iD such as 0000-0002-1825-0097, with a correct check character")
     return text
 
 
@@ -239,7 +239,7 @@ def check_license(text: str) -> str:
     with suppress(InvalidLicenseExpression):
         if _IDENTIFIER.fullmatch(text):
             return canonicalize_license_expression(text)
-    raise ValueError("an identifier of SPDX such as CC-BY-4.0, or an address that begins with https://")
+    raise ValueError("an SPDX identifier such as CC-BY-4.0, or an address that begins with https://")
 
 
 class CreatorTable(TomlTable):
@@ -259,11 +259,11 @@ class PublicationTable(TomlTable):
     """The ``[publication]`` section: creators, licence and origin of the results."""
 
     creators: Annotated[list[CreatorTable], Field(min_length=1)]
-    """Persons or organisations that made the results."""
+    """Persons or organisations that created the results."""
     license: Annotated[str, AfterValidator(check_license)]
     """SPDX identifier or web address of the licence."""
     institution: str = ""
-    """Institution at which the results were made."""
+    """Institution that produced the results."""
     publisher: str = ""
     """Archive or institution that publishes the results."""
     project: str = ""
@@ -305,13 +305,13 @@ class StudyModel(TomlTable):
     command: str | None = None
     """Program and arguments in place of `method`.  A parameter is a name in braces, `{beta}` or `{beta:.3g}`."""
     template: str | list[str] = []
-    """Text files with parameters in braces that are written into the folder of each run of a command."""
+    """Text files with parameters in braces, which the package writes into the folder of each run of a command."""
     read: dict[str, str] = {}
     """Values that a command writes: `FILE.csv:COLUMN`, `FILE.json:KEY`, `FILE.npy`, `FILE.nc:VARIABLE` or `stdout`."""
     shell: bool = False
     """Let a shell execute the command."""
     container: str = ""
-    """Image of Apptainer in which the command is executed."""
+    """Apptainer image that executes the command."""
     keep: bool = False
     """Keep the folder of each run of a command, not only of runs that fail."""
     resources: ResourcesTable | None = None
@@ -334,7 +334,7 @@ class StudyModel(TomlTable):
     exclude: list[ExcludeTable] = []
     """Rules for points without a case."""
     constants: dict[str, Any] = {}
-    """Parameters that have one value, or a formula of others."""
+    """Parameters with one value, or with a formula of other parameters."""
     when: list[WhenTable] = []
     """Rules that set parameters for some values of axes and designs."""
     pilot: PilotTable | None = None

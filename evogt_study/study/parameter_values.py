@@ -103,7 +103,7 @@ class SourceLocation:
         if not low < high:
             raise self.at("from").mistake(f"below `to` = {high}", low)
         if not math.isfinite(float(high) - float(low)):
-            raise self.at("from").mistake(f"nearer to `to` = {high}, by a finite difference", low)
+            raise self.at("from").mistake(f"closer to `to` = {high}, because the difference must be finite", low)
         if scale == "log" and low <= 0:
             raise self.at("from").mistake("above 0 on a logarithmic scale", low)
         return low, high, scale == "log"
@@ -133,7 +133,7 @@ class Declared:
                 raise place.error(f"`{name}` must be a value other than {label} on an axis")
             if label in seen:
                 one, other = _format_value(seen[label]), _format_value(value)
-                message = f"{other} twice" if one == other else f"{one} and {other}, which have one coordinate"
+                message = f"{other} twice" if one == other else f"{one} and {other} with one coordinate value"
                 raise place.error(f"`{name}` must have different values, got {message}")
             seen[label] = value
         return values
@@ -182,7 +182,7 @@ class Declared:
         """Raise StudyError if the result file needs the name of a parameter or dimension for something else."""
         reason = TAKEN_REASON if name in self.method.variables else explain_reserved_name(name)
         if reason is not None:
-            raise place.error(f"the {role} `{name}` must have another name, since {reason}")
+            raise place.error(f"the {role} `{name}` must have another name, because {reason}")
 
 
 def _format_value(value: Value) -> str:
@@ -267,7 +267,7 @@ def compile_formula(
         for each, found in given.items():
             if not is_number(found):
                 got = "no value" if found is None else shorten(found)
-                raise place.error(f"`{each}` must be a number where {text!r} is computed, got {got}")
+                raise place.error(f"`{each}` must be a number in the formula {text!r}, got {got}")
         with np.errstate(all="ignore"):
             number = float(evaluate_formula(expression, {each: float(found) for each, found in given.items()}))
         if not math.isfinite(number):

@@ -83,7 +83,7 @@ def read_pilot(
         raise place.error(message)
     if SEED not in space.names:
         axes = ", ".join(space.names)
-        raise declared.locate("axes").error(f"a pilot must have a study with a `seed` axis, got {axes}")
+        raise declared.locate("axes").error(f"a study with a pilot must have a `seed` axis, got {axes}")
     if len({*by}) != len(by) or not {*by} <= {*space.names} - {SEED}:
         raise place.at("by").error(f"`by` must name different axes other than seed, got {shorten(by)}")
     space_without_formulas = replace(space, formulas=())  # which may use a parameter that the pilot chooses
@@ -95,7 +95,7 @@ def read_pilot(
     for name in parameters:
         declared.check_name(name, place.at("parameter"))
         for section in (section for section, names in given.items() if name in names):
-            message = f"`{name}` must be left to the pilot, got a value of its own"
+            message = f"`{name}` must have no other value, because the pilot chooses it"
             raise declared.locate(f"{section}.{name}").error(message)
     points = map(space_without_formulas.resolve, space_without_formulas.representatives())
     known = declared.method.list_scalar_variables(next(filter(None, points), {}))
@@ -107,7 +107,7 @@ def read_pilot(
     shared = sorted(set(seeds) & set(space.axis(SEED).values), key=str)
     if not seeds or shared:
         got = f"{', '.join(text_label(seed) for seed in shared[:5])} in both" if shared else "none"
-        raise place.at("seeds").error(f"`seeds` of the pilot must be different from the study's, got {got}")
+        raise place.at("seeds").error(f"the `seeds` of the pilot must differ from the seeds of the study, got {got}")
     # The axis has the candidate's number, since each point of `by` may have its own candidates.  It is as long as the
     # longest list.  A shorter list has no entry in the table for the rest, so there is no case.
     numbers = tuple(range(max(len(values) for values in candidates.values())))
@@ -188,7 +188,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
     integer_seeds = [int(each) for each in make_coordinate(seeds) if type(each) is int]
     if len(integer_seeds) < MIN_UNITS or len(integer_seeds) < len(seeds):
-        message = f"`precision` must be of a study with a `seed` axis of at least {MIN_UNITS} integers"
+        message = f"a study with `precision` must have a `seed` axis of at least {MIN_UNITS} integers"
         raise declared.locate("axes.seed").error(f"{message}, got {len(seeds)}")
     statistic, _, ratio = table.statistic.partition(" ")
     is_ratio = statistic == "ratio"
@@ -200,7 +200,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
         goal = Goal(name, half_width, percent is not None, table.confidence, table.max_seeds, len(seeds))
     except ValueError as error:
         if not isinstance(error, ParameterError):
-            raise place.at("half_width").mistake('a number, or relative like "10 %"', width) from None
+            raise place.at("half_width").mistake('a number, or a percentage such as "10 %"', width) from None
         raise StudyError(str(error.at(str(place.at(error.name))))) from None
     # new seeds follow the largest seed, which may not be the last, so that all seeds of a setup differ
     more = range(max(integer_seeds) + 1, max(integer_seeds) + 1 + goal.max_seeds - len(seeds))
@@ -219,9 +219,9 @@ def _parse_ratio(text: str, space: CaseSpace, place: SourceLocation) -> tuple[st
                 continue
             for each in (first, second):
                 if (count := known.count(each)) > 1:
-                    wanted = f"`statistic` must name values that occur at one point of {axis.name} each"
-                    remedy = f"{name} in [axes] compares at each value of the others"
-                    raise place.error(f"{wanted}, got {name} = {each} at {count}", remedy)
+                    wanted = f"`statistic` must name values that occur once along {axis.name}"
+                    remedy = f"vary {name} in [axes] to compare its values in each setup"
+                    raise place.error(f"{wanted}, got {name} = {each} at {count} points", remedy)
             one, other = (text_label(axis.values[known.index(each)]) for each in (first, second))
             return axis.name, (one, other)
-    raise place.mistake('mean, median, or "ratio A/B" of two labels of one axis', f"ratio {text}")
+    raise place.mistake('mean, median, or "ratio A/B" of two values of one axis', f"ratio {text}")

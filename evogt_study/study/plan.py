@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # readers of a result need plans, but not pydantic
     from evogt_study.study.study import Study
 
 Order = npt.NDArray[np.int64]
-"""Numbers of all points of a space, each once."""
+"""An order of all points of a space, given by their numbers."""
 Work = npt.NDArray[np.float64]
 """Estimated seconds of each case, in the shape of a space.  Axes without influence have length 1.  A point without a
 case is NaN."""

@@ -49,7 +49,7 @@ class Reader:
             self.method = load_method(self.spec)
             for name in ("method", "problem"):
                 if name in table.axes and name not in self.method.parameters:
-                    raise self._place(f"axes.{name}").error(f"`{name}` must be given once, got one for all and an axis")
+                    raise self._place(f"axes.{name}").error(f"`{name}` must be given once, got a key and an axis")
             common, (references, kinds) = self._read_common(), self._find_code()
             if common != self.spec.common or references or kinds:
                 self.spec = replace(self.spec, common=common, references=references, kinds=kinds)
@@ -159,7 +159,7 @@ class Reader:
             ):
                 continue
             if not isinstance(raw, dict) or not raw:
-                raise place.mistake("a list of names, or a table of labels and names", raw)
+                raise place.mistake("a list of names, or a table of names", raw)
             for label, each in raw.items():
                 if not isinstance(each, str) and not (isinstance(each, dict) and name == "problem"):
                     raise place.at(label).mistake("a name", each, name=name)
@@ -206,7 +206,7 @@ class Reader:
             values += [constants[name]] if name in constants else []
             declared.find_labels(name, values, self._place(f"{'constants' if name in constants else 'when'}.{name}"))
         if self.table.exclude and not space.count:
-            raise self._place("exclude").error(f"`exclude` must leave a case, got none of {size:,} points")
+            raise self._place("exclude").error(f"`exclude` must leave at least one case, got none of {size:,} points")
         return space
 
     def _read_constants(self, varying: Columns) -> dict[str, Value]:
@@ -247,7 +247,7 @@ class Reader:
             for name, raw in rule.set.items() if isinstance(rule, WhenTable) else ():
                 here = self._place(f"{where}.set.{name}")
                 if name in varying:
-                    raise here.error(f"`{name}` must not be set by a rule, since it is an axis")
+                    raise here.error(f"a rule must not set `{name}`, because it is an axis")
                 values[name] = self.declared.read_value(name, raw, here)
             yield When(match, values if isinstance(rule, WhenTable) else None)
 

@@ -155,7 +155,7 @@ class Study:
         known = tuple(signature(Study).parameters)
         for key in changes:
             if key not in known:
-                raise StudyError(f"`Study` must be given {', '.join(known)}, got {key!r}")
+                raise StudyError(f"unknown argument {key!r} of `Study`. Use one of {', '.join(known)}")
         arguments = StudyArguments.of(self)
         arguments.update(changes)
         return _read(*arguments.check(self.file))

@@ -42,7 +42,7 @@ def test_streams_are_common_along_dimensions_all_of_whose_parameters_are(stated,
 def test_common_may_be_given_instead():
     assert evs.Design.of(values("all"), common="none").is_fresh(["n", "point"])
     assert evs.Design.of(values(), common=["n"]).common == ("n",)
-    with pytest.raises(InputError, match="seeds are common along n only"):
+    with pytest.raises(InputError, match="seeds are common only along n"):
         evs.Design.of(values(), common="n").is_fresh(["n", "point"])
 
 

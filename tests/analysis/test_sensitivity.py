@@ -99,7 +99,7 @@ def test_failures_are_noted_and_explained_by_the_same_call_on_the_status():
 def test_the_note_has_the_assumptions_and_equal_values_have_no_shares():
     points = uniform()
     assert evs.sensitivity(sampled(points, f(points))).note.item().split("; ") == [
-        "independence of gamma, k, tau is tested, correlations below 0.27 may pass",
+        "a test found no dependence of gamma, k, tau, but it may miss correlations below 0.27",
     ]
     assert evs.sensitivity(sampled(points, np.ones(256))).first_order.isnull().all()
 
@@ -108,7 +108,7 @@ def test_values_that_are_all_equal_are_refused():
     status = sampled(uniform(), np.full(256, Status.ok), name="run_status").assign_attrs(flag_values=[0])
     data = xr.Dataset({"error": sampled(uniform(), np.ones(256)), "run_status": status})
     for name in ("error", "run_status"):
-        message = f"`{name.replace('run_status', 'failure')}` must vary to depend on parameters, all its values are"
+        message = f"`{name.replace('run_status', 'failure')}` must vary to depend on parameters, got"
         with pytest.raises(InputError, match=message):
             data.evogt.sensitivity(name)
 
@@ -121,7 +121,7 @@ def test_infinite_values_have_no_indices_and_a_note():
     found = evs.sensitivity(sampled(points, values, extra=("time",)), "point")
     assert np.isnan(found.first_order[0]).all()
     assert np.isfinite(found.first_order[1]).all()
-    assert [text.split("; ")[0][:15] for text in found.note.values.tolist()] == ["infinite values", "independence of"]
+    assert [text.split("; ")[0][:15] for text in found.note.values.tolist()] == ["infinite values", "a test found no"]
 
 
 def test_the_table_has_the_largest_share_first_and_counts_missing_runs():
@@ -140,11 +140,11 @@ def test_the_table_has_the_largest_share_first_and_counts_missing_runs():
 
 
 def test_a_result_without_a_sample_is_refused_with_its_dimensions():
-    with pytest.raises(InputError, match=r"`over` must be given where no dimension is of a sample \(N, seed\)"):
+    with pytest.raises(InputError, match=r"`over` must be given if no dimension is a sample, got N, seed"):
         evs.sensitivity(xr.DataArray(np.ones((2, 3)), dims=("N", "seed")))
     plain = xr.DataArray(np.arange(6.0).reshape(2, 3), {"N": [1, 2], "N1": ("N", [2, 4])}, ("N", "seed"), name="error")
     keyed = plain.assign_coords(run_key=("N", np.array(["a", "b"], dtype=object)))
-    with pytest.raises(InputError, match="a sample of at least .* points, N has 2; axes of a few values"):
+    with pytest.raises(InputError, match="a sample of at least .* points, got N with 2. Use evs.variance_shares"):
         xr.Dataset({"error": keyed}).evogt.sensitivity(over=["N", "seed"])
 
 
@@ -200,9 +200,7 @@ def test_intervals_cover_in_200_draws(rule, kind, seeds):
 
 def test_streams_that_are_stated_wrongly_are_found_and_parts_of_streams_refused():
     y = two_parameters(np.random.default_rng(0), "random", "common", 5)
-    assert (
-        "seeds have an effect in common (p = " in evs.sensitivity(y, design=evs.Design.of(y, common="none")).note.item()
-    )
+    assert "seeds have a common effect (p = " in evs.sensitivity(y, design=evs.Design.of(y, common="none")).note.item()
     assert "seeds count as common to all runs" in evs.sensitivity(y).note.item()
 
 
@@ -216,10 +214,10 @@ def test_dependent_parameters_are_refused_or_have_shapley_effects():
     np.testing.assert_allclose(found.first_order, 0.95, atol=0.03)
     assert found.note.item().startswith("x1 and x2 depend on each other")
     independent = y.assign_coords(x2=("point", np.random.default_rng(1).normal(size=256)))
-    assert "independence of x1, x2 is tested" in evs.sensitivity(independent).note.item()
+    assert "a test found no dependence of x1, x2" in evs.sensitivity(independent).note.item()
     keys = np.where((x[:, 0] > 0) & (independent.x2.values > 0), "", "k").astype(object)
     corner = independent.assign_coords(x1=("point", np.round(x[:, 0])), x2=("point", np.round(independent.x2.values)))
-    with pytest.raises(InputError, match="points inside their values are excluded"):
+    with pytest.raises(InputError, match="points inside their ranges are excluded"):
         evs.sensitivity(corner.assign_coords(run_key=("point", keys)))
 
 

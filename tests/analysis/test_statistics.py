@@ -62,7 +62,7 @@ def test_infinite_values_belong_to_the_sample():
     assert [float(one[name]) for name in ("mean", "median", "q90", "max")] == [np.inf, 5.5, np.inf, np.inf]
     assert one["median_ci"].values.tolist() == [2.0, np.inf]
     assert all(np.isnan(one[name]).all() for name in squares)
-    assert one["note"].item() == "infinite values; interval of std too short for skewed values"
+    assert one["note"].item() == "infinite values; the interval of std is too short for skewed values"
 
 
 # --- few, equal and missing runs --------------------------------------------------------------------------------------
@@ -90,13 +90,15 @@ def test_of_few_or_equal_runs(values, mean, std, ci, n_ok):
 
 def test_missing_runs_follow_the_policy():
     values = make_array([[1.0, NAN, 2.0], [3.0, 2.0, 1.0]])
-    with pytest.warns(IncompleteWarning, match=r"^1 of 6 runs have no `error`; they are left out, see n_ok$"):
+    with pytest.warns(
+        IncompleteWarning, match=r"^1 of 6 runs have no `error`. The statistics leave them out, see n_ok$"
+    ):
         summary(values)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert summary(values, missing="drop")["n_ok"].values.tolist() == [2, 3]
         assert summary(values[1:], missing="raise")["n_ok"].values.tolist() == [3]
-    with pytest.raises(IncompleteError, match=r"^1 of 6 runs have no `error`; `evogt status` says why"):
+    with pytest.raises(IncompleteError, match=r"^1 of 6 runs have no `error`\. See `evogt status`"):
         summary(values, missing="raise")
 
 
@@ -139,7 +141,7 @@ def test_few_seeds_and_intervals_of_the_standard_deviation_are_noted(count, of_m
     assert summary(values)["note"].item() == of_mean
     for names in (("std_ci",), ("ci", "std_ci")):
         last = summary(values, statistics=names)["note"].item().split("; ")[-1]
-        assert last == "interval of std too short for skewed values"
+        assert last == "the interval of std is too short for skewed values"
 
 
 def test_fewer_than_six_seeds_have_students_interval():

@@ -100,7 +100,7 @@ def test_a_signal_keeps_finished_runs_for_status_summary_and_the_same_command(sl
     printed, errors = call_evogt("summary", path, "--over", "seed")
     assert re.search(r"  \d+/100\b", printed)
     assert "is not finished" in errors
-    assert "they are left out" in errors
+    assert "The statistics leave them out" in errors
     check_the_same_command_computes_the_rest(slow)
     assert call_evogt("status", path) == (f"{path} (main): 100 runs, 100 ok\n", "")
 

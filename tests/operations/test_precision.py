@@ -144,7 +144,7 @@ def test_a_ratio_may_be_of_labels_of_a_parameter_along_a_design(own_study, clien
         "scale = [1, 1]", "scale = [1, 1, 2]"
     )
     with pytest.raises(
-        StudyError, match=r"values that occur at one point of case each, got kind = wild at 2 .*precision\.statistic\)"
+        StudyError, match=r"values that occur once along case, got kind = wild at 2 points .*precision\.statistic\)"
     ):
         own_study(source, twice)
 

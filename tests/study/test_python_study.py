@@ -105,9 +105,9 @@ def test_a_study_is_written_as_a_file(client, tmp_path, monkeypatch):
     one, other = (evs.run(each, client=client).value.values.tolist() for each in (study, again))
     assert one == other == [seed / 2 for seed in range(8)]
     assert study.to_file(path).read_text() == text  # the same study again
-    with pytest.raises(StudyError, match="`path` must be a new file, got .*, which has another text"):
+    with pytest.raises(StudyError, match="`path` must be a new file, got .*, which has other content"):
         study.replace(constants={"rate": 0.25}).to_file(path)
-    with pytest.raises(StudyError, match="must be a function of a Python file for a study file to name it"):
+    with pytest.raises(StudyError, match="must be a function in a Python file, so that a study file can name it"):
         evs.Study(lambda seed: seed, axes={"seed": [1]}).to_file(tmp_path / "l.toml")
     assert sorted(each.name for each in tmp_path.glob("*.toml")) == []
 

@@ -97,7 +97,7 @@ LONG = {
     "a formula of signs": ("pde", f'[problem]\nexact = "{"-" * 3000}x"', "`exact` must"),
     "a formula of brackets": ("pde", f'[problem]\nexact = "{"(" * 1500}x{")" * 1500}"', "`exact` must"),
     "a field of a table": (
-        "design", '[[table]]\nname = "case"\nfile = "cases.csv"', "got one in which field larger than field limit"
+        "design", '[[table]]\nname = "case"\nfile = "cases.csv"', "got field larger than field limit"
     ),
 }  # fmt: skip
 
