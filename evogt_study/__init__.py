@@ -1,6 +1,7 @@
 """Parametric studies of any function over seeds and parameters, with labelled results.
 
-1. Describe a study of a function, or of a method of an installed package.  Run it, and compute statistics over seeds::
+1. Describe a study of a function, or of a method of an installed package.  Run the study, and compute statistics over
+   seeds::
 
     study = evs.Study(function, axes={"rho": [20, 28], "seed": range(10)})      # or Study.from_file("FILE.toml")
     ds = evs.run(study)                         # on this machine; client=... for any Dask cluster

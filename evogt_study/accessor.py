@@ -2,7 +2,7 @@
 
 Each method of `ds.evogt` calls a function of `evogt_study.analysis` or `evogt_study.plots` with the variables of the
 result.  The accessor exists on every Dataset after the import of this module.  `evs.open`, `evs.run` and the other
-functions that return Datasets import it.
+functions that return Datasets import this module.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     pilot : bool, default False
         Open the runs of the pilot instead of the main phase.
     chunks : int, dict or "auto", optional
-        Chunks for Dask arrays, as in `xarray.open_dataset`.  Strings are in memory.
+        Chunks for Dask arrays, as in `xarray.open_dataset`.  Strings are always in memory.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def _document_like(function: Callable[..., Any], *example: str) -> Callable[[F],
 
     def add_sections(method: F) -> F:
         text = (inspect.getdoc(function) or "").partition("Parameters\n")[2].partition("Examples\n")[0]
-        entry = "variable : str, optional\n    Name of the variable.  By default the first variable of the study.\n"
+        entry = "variable : str, optional\n    Name of the variable.  The default is the first variable of the study.\n"
         text = _DATA.sub("", _VALUES.sub(entry, text))
         if function is performance:
             text = text.replace(" : DataArray", " : str")
@@ -193,13 +193,13 @@ class Result:
         kind : str, default "distribution"
             distribution, dependence, heat_map, trend, time_series, spectrum, scatter, comparison or fields.
         variable : str, optional
-            Variable to draw.  By default the main variable of the study.
+            Variable to draw.  The default is the main variable of the study.
         x : str, optional
             Axis along which values are drawn, a parameter that follows an axis, or a recorded variable.
         hue, col : str, optional
             Axis with a series for each value, and axis with a panel for each value.
         over : str or iterable of str, optional
-            Axes whose points are a sample.  By default the seed and random samples.
+            Axes whose points are a sample.  The default sample is the seed and all random samples.
         at : mapping, optional
             One value for each axis that is fixed.
         slope : float or iterable of float, optional
@@ -209,7 +209,7 @@ class Result:
         size : tuple of float, optional
             Width and height in inches.
         xscale, yscale : {"linear", "log"}, optional
-            Scale of an axis.  By default logarithmic for an error or for values over three decades.
+            Scale of an axis.  The default is logarithmic for an error or for values over three decades.
         ax : Axes, sequence of Axes or Figure, optional
             Axes to draw on, one for each panel, or an empty figure.  Your axes keep their labels, scales and size.
         notes : bool, default True
@@ -218,7 +218,7 @@ class Result:
         Returns
         -------
         matplotlib.figure.Figure
-            The figure.  Change it or save it as usual.
+            The figure.  Change or save the figure with Matplotlib.
 
         Raises
         ------

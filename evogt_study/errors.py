@@ -2,7 +2,7 @@
 
 An `InputError` is a mistake in the input of the user.  The command prints the message, exits with code 2 and writes
 nothing.  A `RunError` occurs inside a run.  A `RunError` becomes the status and the message of the run, and the study
-continues.  The message contains the measured number.
+continues.  Error messages contain the measured number.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ParameterError(InputError):
         return partial(ParameterError, where=self.where, remedy=self.remedy), (self.name, self.wanted, self.got)
 
     def at(self, where: str) -> ParameterError:
-        """Return the error with the place of the value."""
+        """Return the error with the place of the wrong value."""
         return ParameterError(self.name, self.wanted, self.got, where=where, remedy=self.remedy)
 
 
@@ -81,7 +81,7 @@ class InPythonError(ResultError):
 
 
 class SweepError(EvogtError):
-    """A study could not continue.  Its finished runs are kept."""
+    """A study could not continue.  The finished runs of the study remain."""
 
 
 class IncompleteError(EvogtError):
@@ -136,11 +136,11 @@ class ReturnWarning(UserWarning):
 
 
 class StoreWarning(UserWarning):
-    """Finished runs were moved to the store, or could not be reused.  The message says where they are."""
+    """Finished runs were moved to the store, or could not be reused.  The message says where the runs are."""
 
 
 def warn(text: str, kind: type[Warning]) -> None:
-    """Give a warning that points to the line outside of this package that led to it."""
+    """Give a warning that points to the line of user code that caused the warning."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USER):
         frame, level = frame.f_back, level + 1
@@ -182,7 +182,7 @@ def _show_error(
     else:
         if isinstance(error, EvogtError):
             frames = without_package_frames(frames)
-            error = error.with_traceback(frames)  # Python prints these
+            error = error.with_traceback(frames)  # Python prints these errors
         show(kind, error, frames)
 
 

@@ -132,7 +132,7 @@ class _Part(NamedTuple):
 
 
 class _Translation:
-    """Translation of a syntax tree into an expression.  `text` and `key` are for messages.
+    """Translation of a syntax tree into an expression.  Messages contain `text` and `key`.
 
     Constant parts are computed in floating point first.  A constant above `_LARGEST` is an error, because exact
     arithmetic on 9**9**9 would not end.
@@ -178,7 +178,7 @@ class _Translation:
             return _Part(sympy.S.Zero, 0.0)
         if not 1.0 / _LARGEST < value < _LARGEST:
             raise self.refuse(f"the number {shorten(written)}, outside {1 / _LARGEST:g} to {_LARGEST:g},")
-        return _Part(sympy.Rational(written), float(value))  # exact: 0.45 is 9/20, so terms cancel where they should
+        return _Part(sympy.Rational(written), float(value))  # exact numbers, such as 9/20 for 0.45, let terms cancel
 
     def combine(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> _Part:
         if operator is pow and right.value is not None:
@@ -196,7 +196,8 @@ class _Translation:
         if left.value is not None and right.value is not None:
             value = self.compute_constant(operator, left.value, right.value)
             exact = left.expression
-            digits = max(len(str(abs(exact.p))), len(str(exact.q))) if exact.is_Rational else 1  # of its larger part
+            # digits of numerator or denominator
+            digits = max(len(str(abs(exact.p))), len(str(exact.q))) if exact.is_Rational else 1
             if operator is pow and digits * abs(right.value) > MAX_DIGITS:
                 return _Part(sympy.Float(value), value)
             return _Part(operator(left.expression, right.expression), value, degree)
@@ -226,7 +227,7 @@ class _Translation:
             raise self.refuse(f"{name!r} with {len(node.args) + len(node.keywords)} arguments")
         argument = self.translate(node.args[0])
         symbolic, numerical = FUNCTIONS[name]
-        if name == "log" and argument.value is not None:  # an exact one would meet an exp and be a power again
+        if name == "log" and argument.value is not None:  # an exact number would become a power again
             value = self.compute_constant(numerical, argument.value)
             return _Part(sympy.Float(value), value)
         if argument.value is None:
@@ -277,7 +278,7 @@ def prepare(
     return _compile(expressions, tuple(parameters), *parameters.values())
 
 
-@lru_cache(maxsize=256, typed=True)  # 1 and 1.0 are not the same number of a formula
+@lru_cache(maxsize=256, typed=True)  # 1 and 1.0 are different numbers of a formula
 def _compile(
     expressions: tuple[sympy.Expr, ...], names: tuple[str, ...], *numbers: float
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
@@ -304,7 +305,7 @@ def _compile(
             varying.add(place)
 
     def evaluate(values: Mapping[str, Any]) -> list[Any]:
-        # constants stay as they are from call to call
+        # constants do not change between calls
         slots = known.copy()
         for place, name in given:
             slots[place] = values[name]

@@ -27,7 +27,9 @@ DISTRIBUTION = "evogt-study"
 
 
 class Registry(Mapping[str, K], Generic[K]):
-    """Objects by name, from the entry points of `group`, each imported when it is first used.
+    """Objects by name from the entry points of `group`.
+
+    The first use of a name imports the object.
 
     Iteration gives the names of this distribution and of all objects in use.  `list_installed` adds the names of other
     packages.  ``registry[name]`` raises ParameterError for an unknown name, and for a type that does not define all

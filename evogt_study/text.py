@@ -27,14 +27,14 @@ def print_line(line: object, err: bool = False) -> None:
 
 
 def print_text(text: str, err: bool = False) -> None:
-    """Print text of several lines, such as a table.  A line break inside a cell must be an escape already."""
+    """Print text of several lines, such as a table.  The caller must escape line breaks inside cells."""
     for line in text.split("\n"):
         print_line(line, err)
 
 
 def format_duration(seconds: float) -> str:
     """Return a duration as text: "1.5 ms", "8.0 s", "3 min 20 s", "5 h 12 min"."""
-    # rounded first, else 119.6 s would be 1 min 60 s
+    # rounded first, because 119.6 s would be 1 min 60 s
     whole = round(seconds)
     if whole < 60:
         return f"{1000.0 * seconds:.2g} ms" if seconds < 0.1 else f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"

@@ -74,7 +74,7 @@ def _draw_bar(event: ProgressEvent) -> None:
 
 
 def format_counts(found: Completeness) -> str:
-    """Return "240 runs, 238 ok, 2 failed", or "160 points, 64 runs, 64 ok" if points share runs."""
+    """Return text such as "240 runs, 238 ok, 2 failed", or "160 points, 64 runs, 64 ok" if points share runs."""
     points = "" if found.points == found.planned else f"{found.points} points, "
     return f"{points}{found.planned} runs, " + ", ".join(f"{count} {name}" for name, count in found.counts.items())
 

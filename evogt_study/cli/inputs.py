@@ -142,7 +142,7 @@ class Command(click.Command):
 
 
 def read_task(text: str) -> tuple[int, ...]:
-    """Return an array task: "7/200" is task 7 of 200, and "7/200:2" has the class 2 in addition.  Raises InputError."""
+    """Return the numbers in a task "7/200", or "7/200:2" for the second class.  Raises InputError."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})(?::(\d{1,9}))?", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError(f"`--task` must be I/N, with I from 1 to N, got {text!r}")

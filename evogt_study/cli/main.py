@@ -1,6 +1,6 @@
 """The command `evogt`, with its subcommands, error output and exit codes.
 
-The module of a command is imported when the command is called, so that `evogt --help` answers at once.
+`evogt` imports the module of a command when the user calls the command, so `evogt --help` is fast.
 """
 
 from __future__ import annotations
@@ -56,37 +56,37 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return REGISTERED[cmd_name] if cmd_name in REGISTERED else None  # noqa: SIM401  # its error is no KeyError
+            return REGISTERED[cmd_name] if cmd_name in REGISTERED else None  # noqa: SIM401  # the error is not a KeyError
         module = importlib.import_module(f"evogt_study.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, _FUNCTIONS.get(cmd_name, cmd_name))
         return command
 
-    # the method of Click would import every command for its help
+    # the method of Click would import every command
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         lines = [(name, text) for name, (_, text) in COMMANDS.items()]
         for name in REGISTERED.list_installed():
             try:
                 lines.append((name, REGISTERED[name].get_short_help_str(limit=MAX_HELP)))
-            except Exception as error:  # noqa: BLE001  # a package that cannot be imported leaves the others listed
+            except Exception as error:  # noqa: BLE001  # the help lists all other packages if one import fails
                 lines.append((name, f"(cannot be imported: {shorten(str(error))})"))
         with formatter.section("Commands"):
             formatter.write_dl(lines)
 
-    # here, because Click turns a KeyboardInterrupt into an Abort without its reason
+    # in this method, because Click replaces a KeyboardInterrupt by an Abort without a reason
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except EvogtError as error:
             _stop(str(error), BAD_INPUT if isinstance(error, InputError) else FAILED)
-        except OSError as error:  # of the system: disk, name, limit of the process
-            if error.errno == EPIPE or not error.strerror:  # the reader of the output is gone, which Click handles
+        except OSError as error:  # system errors, such as a full disk
+            if error.errno == EPIPE or not error.strerror:  # Click handles a closed output
                 raise
             of = f"{error.filename}: " if error.filename else ""
             _stop(f"{of}{error.strerror}", BAD_INPUT)
         except MemoryError:
             _stop("this machine has not enough memory for this command", FAILED)
         except KeyboardInterrupt as reason:
-            text = str(reason) or "interrupted"  # Ctrl-C has no reason; a signal or a time limit has
+            text = str(reason) or "interrupted"  # Ctrl-C has no reason, but a signal or a time limit has
             is_study = isinstance(reason, StudyInterruptedError)
             _stop(text if is_study else f"{text}. Run the same command again to compute the rest.", INTERRUPTED)
 
@@ -105,5 +105,5 @@ def main() -> None:
     A study file (.toml) names a function, the parameters to vary and the seeds.  The result is one labelled NetCDF
     file with the status and provenance of every run.
 
-    Exit codes: 0 the command did its work, 2 a mistake in the input, 1 any other error.
+    The exit code is 0 for success, 2 for a mistake in the input and 1 for any other error.
     """

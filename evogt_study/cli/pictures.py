@@ -75,7 +75,7 @@ def plot(
     """Draw figures of a result, by default all kinds of plot that fit.
 
     KIND is distribution, dependence, heat_map, trend, time_series, spectrum, scatter, comparison or fields.  Each
-    figure gives the number of its runs.
+    figure shows the number of its runs.
     """
     from evogt_study.plots import catalogue
     from evogt_study.plots.groups import PlotRequest
@@ -90,7 +90,7 @@ def plot(
     data, choices = inputs.read_phase(file, "pilot" if pilot else "main"), [(kind, request)]
     if kind is None:
         fitting = catalogue.choose_plots(data, request)
-        # without any, the distribution raises what is missing
+        # without choices, the distribution raises the error
         choices = [(each.kind, replace(request, variable=each.variable)) for each in fitting]
         choices = choices or [("distribution", request)]
         if request.variable is None and catalogue.has_no_error(data) and fitting:
@@ -105,7 +105,7 @@ def plot(
                 raise failed[0] from None
             display.print_warning([f"{name} is left out: {error}"])
             continue
-        # with several figures, and beside the result, the name of the figure is added
+        # several figures, and figures beside the result, have the name of the figure
         alone = len(choices) == 1 and output is not None
         path = base if alone else base.with_stem(f"{base.stem}_{made.name}")
         write(path, encode_figure(made.figure, form))
@@ -115,7 +115,7 @@ def plot(
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all.  Raises ResultError if the disk refuses."""
+    """Write a file completely or not at all.  Raises ResultError if the system cannot write the file."""
     from evogt_study.storage.atomic import check_writable, write_file
 
     check_writable(path)
@@ -130,7 +130,7 @@ def report(file: Path, output: Path | None) -> None:
 
     The page is one file without scripts.  The page opens in any browser without a network.
     """
-    # a path such as "." has no name; reading it raises the error
+    # a path such as "." has no name, and the reader raises the error
     path = output or (file.with_suffix(".html") if file.name else Path("report.html"))
     check_page(path, "--output")
     write_report(file, path)

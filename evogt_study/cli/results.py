@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: str | None) -> None:
     """Join results of one study from several computations, for example some seeds on each machine.
 
-    If several files have a run, its values must be equal bit for bit.  A run that is ok replaces a run with another
-    status.  `evogt run STUDY.toml -o OUTPUT` runs the missing cases.
+    If several files have a run, the values of this run must be equal bit for bit.  A run that is ok replaces a run with
+    another status.  `evogt run STUDY.toml -o OUTPUT` runs the missing cases.
 
     With --along NAME, join results of several studies.  LABEL is the value of a file along NAME, by default the name of
     the file.  Constants that differ become coordinates along NAME.  Other commands read the new file like any result.
@@ -80,7 +80,9 @@ def _read_labels(files: tuple[str, ...]) -> dict[Any, Path]:
 @inputs.pilot_option
 @inputs.json_option
 def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
-    """Show the runs of equal parameter values in which two results differ, and whether the code differs.
+    """Show the runs in which two results differ.
+
+    The command compares runs with equal parameter values, and the code of the studies.
 
     To compare results of different parameter values, join them with `evogt merge --along` and use `evogt compare`.
     """
@@ -105,8 +107,8 @@ def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
 def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) -> None:
     """Check a result, or a folder that `evogt publish` wrote.  Nothing is executed.
 
-    The command checks checksums, schema, run keys, missing runs and values.  In a folder, it first compares every file
-    with its checksum.  Failed and diverged runs are not errors.  The exit code is 1 if a check fails.
+    The command checks checksums, schema, run keys, missing runs and values.  In a folder, the command first compares
+    every file with its checksum.  Failed and diverged runs are not errors.  The exit code is 1 if a check fails.
 
     --rerun executes the code of the study if none of its files has changed since the result was computed.  The command
     first prints the names of these files.  Read the files of other people before you use --rerun.

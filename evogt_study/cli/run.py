@@ -85,7 +85,7 @@ def run(
     from evogt_study.workers.signals import handle_signals
 
     notify: Callable[[str], None] = (lambda line: None) if quiet else partial(print_line, err=True)
-    # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
+    # the exits run from right to left: progress, then clients, then signals, then warnings
     warned, summary = display.print_warnings_at_end(StoreWarning, ReturnWarning), None
     with warned, handle_signals(time_limit, waits=array is not None) as check_end, ExitStack() as stack:
         if array is not None:
@@ -135,13 +135,13 @@ def submit(
 
     study = inputs.read_study(study_file, assignments)
     path = output or default_result(study.name)
-    # first: it refuses a system or a directive before anything is written
+    # first, because an unknown system or directive is an error
     retries = study.model.resources is not None and study.model.resources.retry_memory
     scripts = make_job_scripts(
         cluster, [str(study_file), *assignments], path, tasks, count_needs(study), workers=workers,
         directives=directives, retries=retries,
     )  # fmt: skip
-    # before any task starts: SLURM does not make the folder of their output
+    # before any task starts, because SLURM does not create the folder
     make_jobs_folder(path)
     for script in scripts:
         if prints:

@@ -66,7 +66,7 @@ def status(
         while _show_runs(study, path, reuse_from, html, as_json) and watch:
             end = time.monotonic() + (_WATCH_SECONDS if html is None else PAGE_SECONDS)
             while time.monotonic() < end and read_computation(path).runs:
-                time.sleep(_WATCH_SECONDS / 10)  # the largest delay after the end
+                time.sleep(_WATCH_SECONDS / 10)  # the longest delay after the end
             click.clear()  # only on a terminal
 
 

@@ -1,6 +1,6 @@
 """Comparison of several methods on published problems, at equal time and at equal error.
 
-A study in studies/board has the axes `method`, `level` and `seed`.  Its variables are `error`, `error_joint` (all
+A study in studies/board has the axes `method`, `level` and `seed`.  The variables are `error`, `error_joint` (all
 fields in one norm), `seconds` (CPU time), `unknowns` and `reference_error`.  Published values appear only in the table.
 """
 

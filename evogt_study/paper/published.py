@@ -77,9 +77,9 @@ def find_last_digit(text: str) -> float:
 def judge_value(published: str, computed: float | str, measure: Measure = Measure.digits) -> Verdict:
     """Return the verdict on a printed number or string.
 
-    "All digits" means that the computed value rounds to the printed value.  "One unit" means that it rounds to a
-    neighbour of the printed value.  "Same order" means that the values differ by less than half a decade, if the
-    measure is the order.
+    "All digits" means that the computed value rounds to the printed value.  "One unit" means that the computed value
+    rounds to a neighbour of the printed value.  "Same order" means that the values differ by less than half a decade,
+    if the measure is the order.
     """
     if isinstance(computed, str):
         return Verdict.all_digits if computed == published else Verdict.differs
@@ -152,7 +152,7 @@ class Entry(Row):
 
 
 class PublishedTable(NamedTuple):
-    """Two functions for the rows of a CSV file.  They return the studies of a row and its computed number."""
+    """Two functions for the rows of a CSV file.  The functions return the studies of a row and the computed number."""
 
     studies: Callable[[Labels], tuple[str, ...]]
     read: Callable[[Results, Labels], Computed]
@@ -241,12 +241,12 @@ def _read_temporal_convergence(data: xr.Dataset, labels: Labels) -> Computed:
     error = select(data, "coefficient_error", labels)
     if labels["variable"] == "coefficient_error":
         return compute(error)
-    # the paper's steps are halved from row to row
+    # the step in the paper halves from row to row
     before = select(data, "coefficient_error", {"dt": repr(2.0 * float(labels["dt"]))})
     return count_runs_behind(math.log2(float(before) / float(error)), before, error)
 
 
-# the number of unknowns is a constant of the study, and no axis on which the label could be looked up
+# the number of unknowns is a constant of the study, not an axis
 def _read_p1_fem(data: xr.Dataset, labels: Labels) -> Computed:
     unknowns = compute(select(data, "degrees_of_freedom", labels))
     if unknowns.n_ok and unknowns.value != float(labels["dofs"]):
@@ -452,7 +452,8 @@ def read_csv(path: Path, *needed: str) -> list[dict[str, str]]:
     if not rows:
         raise InputError(f"{path} must have rows, got none")
     for line, row in enumerate(rows, start=2):
-        if None in row or None in row.values():  # DictReader's key of cells too many, and value of cells too few
+        # DictReader uses None as the key of extra cells and the value of missing cells
+        if None in row or None in row.values():
             raise InputError(f"{path}, line {line} must have {len(header)} columns ({', '.join(header)})")
     return rows
 

@@ -37,7 +37,7 @@ DIRECTIONS = ("x", "y", "z")
 def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw a variable over its own dimension, with the median and a band of the runs of each series.
 
-    The bands show all runs if no series has more than `MAX_WHOLE_BAND` runs.  Otherwise they show the 5 % to 95 %
+    The bands show all runs if no series has more than `MAX_WHOLE_BAND` runs.  Otherwise the bands show the 5 % to 95 %
     quantiles at each point.  Raises InputError unless the variable has exactly one dimension besides the axes.
     """
     data, dim = _find_abscissa(data, variable)

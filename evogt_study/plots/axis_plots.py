@@ -24,7 +24,7 @@ from evogt_study.plots import groups, style
 from evogt_study.plots.canvas import PlottedFigure, make_panels, wrap_label
 from evogt_study.plots.groups import PlotRequest
 
-MAX_POINTS_OF_GROUP = 200  # more hide each other
+MAX_POINTS_OF_GROUP = 200  # more points hide each other
 MAX_GROUPS = 24  # along one panel of a distribution: more labels overlap
 MIN_DEPTH = 2.0 * 1.959963984540054**2
 """Least number of runs beyond a letter value, 2 z^2, for 95 % intervals that do not overlap (Hofmann, Wickham and
@@ -83,9 +83,9 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
 
 
 def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: style.Style, *, many: bool) -> None:
-    """Draw one sample and its median.  Runs are points, or boxes of letter values with points for outer runs.
+    """Draw one sample and its median.  A sample has points, or boxes of letter values with points for outer runs.
 
-    Letter values are the quantiles 2^-i and 1 - 2^-i for i = 2, 3, ...  The last letter value is the last with a
+    Letter values are the quantiles 2^-i and 1 - 2^-i for i = 2, 3, ...  The boxes end at the last letter value with a
     separate 95 % interval.  Samples of fewer than 16 runs have no boxes.  At each end, 4 to 8 runs are outside of the
     boxes.
     """
@@ -124,8 +124,8 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     """Draw values against a numeric axis, with a point for each run and a line through the medians.
 
     Bars at the medians show their 95 % intervals for at most `MAX_MARKED` values of x.  With more than
-    `MAX_POINTS_OF_GROUP` runs at one x, a band from 5 % to 95 % replaces the points.  The choices of a pilot have
-    rings.  On two logarithmic scales, a slope p gives a line c x^p through the largest median at its upper end.  If x
+    `MAX_POINTS_OF_GROUP` runs at one x, a band from 5 % to 95 % replaces the points.  Rings mark the choices of a
+    pilot.  On two logarithmic scales, a slope p gives a line c x^p through the largest median at its upper end.  If x
     is a recorded variable, the numbers along x are its medians over the groups of runs.  For a random sample, the plot
     is a scatter or a trend instead.  Raises InputError for an x without numbers.
     """
@@ -151,7 +151,7 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
             elif len(known):
                 beside = beside + (known.max() - known.min()) * shift
             _draw_series(axes, runs, (panel, one), numbers[panel, one], beside, medians[panel, one], limits[panel, one])
-        # inches that the labels to the left leave of a column, and of a third of a page
+        # inches beside the labels, in a column and in a third of a page
         style.mark_positions(axes, known, 2.5 if len(canvas.axes) == 1 else 1.5)
     references = _draw_references(canvas.axes, numbers, medians, request.slope)
     choice = find_pilot_choice(data)
@@ -224,7 +224,7 @@ def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slop
         for axes, across, up in zip(drawn, numbers, medians, strict=True):
             there = np.isfinite(across) & (up > 0.0)
             if there.any():
-                # where x^p is largest, errors are above the rounding that ends a slope
+                # at the largest x^p, errors are above the rounding errors
                 end = float(across[there].max() if slope > 0.0 else across[there].min())
                 top = float(up[there & (across == end)].max())
                 # 1.5: lines of data have 2
@@ -337,7 +337,7 @@ def fit_trend(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> t
     found = np.empty(N_PLACES)
     for place, centre in enumerate(at):
         distance = np.abs(x - centre)
-        # a little beyond the last of the nearest, whose weight would be zero; 1e-300: all of them may be at the centre
+        # beyond the last point, because its weight would be zero; 1e-300 if all points are at the centre
         reach = max(float(np.partition(distance, nearest - 1)[nearest - 1]) * 1.0001, 1e-300)
         weight = np.sqrt(np.clip(1.0 - (distance / reach) ** 3, 0.0, None) ** 3)  # `lstsq` squares it
         matrix = np.stack([np.ones_like(x), x - centre], axis=1) * weight[:, None]
@@ -349,7 +349,9 @@ def fit_trend(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> t
 
 
 def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw medians over two axes as colours, with k/n in cells with missing runs.
+    """Draw medians over two axes as colours.
+
+    Cells with missing runs show the fraction k/n of the runs that have a value.
 
     The default axes are the two axes with the most values.  A cell without any value is hatched.  Raises InputError for
     fewer than two axes.
@@ -366,7 +368,7 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     medians, count = runs.medians, len(runs.col.values)
     known, min_ratio = medians[np.isfinite(medians)], style.find_min_log_ratio(runs.is_error)
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    is_log = low > 0.0 and high > min_ratio * low  # as the colour bar is scaled
+    is_log = low > 0.0 and high > min_ratio * low  # with the scale of the colour bar
     norm = LogNorm(low, high) if is_log else Normalize(low, high if high > low else low + (abs(low) or 1.0))
     canvas = make_panels(count, request, (style.COLUMN_WIDTH, 2.6))
     across = len(runs.x.values) * canvas.columns
@@ -390,7 +392,7 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         label = f"median {runs.label}" if runs.over else runs.label
         bar.set_label(wrap_label(label, 38 if count == 1 else 80))
         style.scale_axis(bar.ax, "x", medians, min_ratio)
-        if not is_log:  # close numbers have long labels
+        if not is_log:  # labels of close numbers are long
             bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=3 if count == 1 else 6))
     empty = (runs.planned.any(axis=-1) & ~runs.present.any(axis=-1)).any()
     canvas.add_footnote(runs.make_footnote("hatched: no run has a value" if empty else ""))

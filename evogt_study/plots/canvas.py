@@ -18,7 +18,7 @@ from evogt_study.errors import InputError, shorten
 from evogt_study.plots import groups, style
 from evogt_study.plots.groups import PlotRequest
 
-CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
+CSS_PIXELS = 96  # pixels per inch on a page, on every screen
 PANEL_WIDTH = 1.6
 """Least distance of panels in inches.  Numbers and label on the left use a third of this distance."""
 _NOTE = "note"
@@ -31,7 +31,7 @@ LABEL_WIDTH = 48  # characters of a column of 3.4 in, 14.2 per inch as `Canvas.w
 
 @dataclass(frozen=True, eq=False)
 class PlottedFigure:
-    """A figure with its texts.
+    """Figure with title, caption, alternative text and footnote.
 
     The `caption` has the subject and the meaning of the marks.  The `name` is the name of the file without suffix.  The
     name of a figure of the pilot starts with "pilot_".
@@ -107,7 +107,7 @@ class Canvas:
         title = "\n".join(filter(None, [style.parse_label("title", self.request.title), title]))
         handle = 2.6 if lines else 1.0  # in font sizes
         room = figure.get_figwidth() * 72.0 / size
-        # estimated, since text is only measured by drawing it
+        # an estimate, because only drawing measures text
         widths = [0.56 * len(label) + handle + 1.8 for label in labels]
         columns = len(labels) if sum(widths) < room else max(1, int(room // (max(widths) + 0.2)))
         figure.legend(
@@ -177,14 +177,14 @@ class Canvas:
                         )
                     getattr(axes, f"set_{which}scale")(scale)
                     axes.autoscale_view()
-            if self.request.title and not self.figure.legends:  # else it is above the legend
+            if self.request.title and not self.figure.legends:  # with a legend, the title is above it
                 self.figure.suptitle(style.parse_label("title", self.request.title), x=0.01, ha="left")
                 self.grow(0.2)
-            # the number of ticks follows this size, and not rcParams, whenever the figure is drawn
+            # the number of ticks depends on this size, not on rcParams
             for axes in self.figure.axes:
                 axes.tick_params(labelsize=style.find_font_size(), which="both")
             self.figure.draw_without_rendering()
-            self.figure.set_layout_engine("none")  # else it moves a little each time the figure is drawn
+            self.figure.set_layout_engine("none")  # otherwise the layout changes with each drawing
         return PlottedFigure(self.figure, title, join_sentences(subject or alt, marks), alt, self.footnote)
 
 

@@ -39,7 +39,7 @@ class Choice(NamedTuple):
 class PlotKind(NamedTuple):
     """Kind of plot, with the function that draws it and the test for suitable variables.
 
-    The plot shows arrays of the runs with `of_arrays`, and one number of each run otherwise.
+    With `of_arrays`, the plot shows arrays of the runs.  Otherwise the plot shows one number of each run.
     """
 
     draw: Callable[[xr.Dataset, str, PlotRequest], PlottedFigure]
@@ -121,7 +121,7 @@ def has_no_error(data: xr.Dataset) -> bool:
 
 
 def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
-    """Return the default variable of a kind.  Raises InputError if there is none with values."""
+    """Return the default variable of a kind.  Raises InputError if no variable has values."""
     if kind in ("fields", "spectrum"):
         return array_plots.FIELD if kind == "fields" else array_plots.SINGULAR_VALUES
     if kind == "time_series":

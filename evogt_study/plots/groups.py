@@ -1,6 +1,6 @@
 """Group the runs of a variable for a figure by panels, series, positions along x and samples.
 
-Runs without a value are NaN.  Each figure counts them in its number of runs.
+Runs without a value are NaN.  Each figure counts the runs without a value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PlotRequest:
     """Request for a plot, with the variable, the roles of the axes, labels and scales.
 
     `Result.plot` describes the fields.  The data determine a variable, role or scale that is None.  `compared` is a
-    comparison that is already computed, because it takes seconds for 100,000 runs.
+    comparison that the caller has already computed.
     """
 
     variable: str | None = None
@@ -86,7 +86,7 @@ class AxisRole:
     values: tuple[str, ...] = ("",)
 
     def describe(self, number: int) -> str:
-        """Return value `number` of the axis with its name, such as "N = 40".  A string has no name."""
+        """Return value `number` of the axis with its name, such as "N = 40".  For a string, return only the value."""
         value = self.values[number]
         return f"{self.name} = {value}" if self.name and _is_number(value) else value
 
@@ -227,8 +227,8 @@ def group_runs(
     """Group the runs of a variable.  Raises InputError for an axis that does not exist.
 
     `wanted` are the roles of the figure.  With `numeric`, x must have numbers.  With `pooled`, axes without a role join
-    the sample.  Otherwise they have their first value.  `max_x` and `max_hue` limit the values along x and the series.
-    With `own`, the variable may have further dimensions.
+    the sample.  Otherwise these axes have their first value.  `max_x` and `max_hue` limit the values along x and the
+    series.  With `own`, the variable may have further dimensions.
     """
     get_numeric_array(data, variable)
     if variable not in data.data_vars:  # a coordinate over some axes of the study
@@ -435,12 +435,12 @@ def _has_each_run(data: xr.Dataset, name: str) -> bool:
 
 
 def is_error(array: xr.DataArray) -> bool:
-    """Return True if a variable is declared an error.  Comparisons then estimate its geometric mean."""
+    """Return True if a variable is declared an error.  Comparisons estimate the geometric mean of an error."""
     return read_direction(array)[1] == GEOMETRIC_MEAN
 
 
 def make_title(array: xr.DataArray) -> str:
-    """Return the long name of an array with its units.  Without a long name, or if it is Greek, return the name."""
+    """Return the long name of an array with its units.  Without a long name, or for a Greek letter, return the name."""
     long_name = str(array.attrs.get("long_name", array.name))
     return _add_units(str(array.name) if _GREEK.fullmatch(long_name) else long_name, array)
 

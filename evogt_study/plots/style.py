@@ -49,7 +49,7 @@ FORMATS = ("png", "pdf", "svg")
 
 
 def make_settings() -> Any:
-    """Return the rcParams for a figure.  Settings that the user has changed stay."""
+    """Return the rcParams for a figure.  Settings of the user do not change."""
     scale = matplotlib.rcParams["font.size"] / matplotlib.rcParamsDefault["font.size"]
     own = {"axes.labelsize": 8.0 * scale, "xtick.labelsize": 7.0 * scale, **LOOK}
     own = {name: value for name, value in own.items() if not is_changed(name)}

@@ -44,10 +44,10 @@ NO_PACKAGES = frozenset({"python", "blas"})
 class DepositedStudy:
     """One result, with the files that a reader needs to understand and repeat it.
 
-    `name` is the stem of the file, and `versions` are the versions that wrote it.  `runs` describes the status of the
-    runs by phase, and `software` are the versions that computed them.  `beside` has the files that the runs need, by
-    path.  `result`, `text`, `page` and `lock` are paths in the deposit: result, study file, report and list of
-    packages.
+    `name` is the stem of the file, and `versions` are the software versions that wrote the file.  `runs` describes the
+    status of the runs by phase, and `software` are the versions that computed the runs.  `beside` has the files that
+    the runs need, by path.  `result`, `text`, `page` and `lock` are paths in the deposit: result, study file, report
+    and list of packages.
     """
 
     path: Path
@@ -160,7 +160,7 @@ def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
     """Return the files that a study names or that its Python code imports, by their path from its folder.
 
     A string of the study that is the path of a file names this file.  Raises ResultError for a file outside of the
-    folder of the study.  Also raises it for Python code that is missing or did not compute the result.
+    folder of the study.  Also raises ResultError for Python code that is missing or did not compute the result.
     """
     folder, table = Path(study.file).parent, tomllib.loads(study.text)
     remedy = "publish it from the folder of `evogt run`, with the study file of that run"

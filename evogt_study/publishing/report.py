@@ -1,6 +1,6 @@
 """The HTML page of one result, with status, statistics, figures, provenance and commands.
 
-A page is one file without scripts, and loads no other file.  All text of the result is escaped.
+A page is one file without scripts, and loads no other file.  The page escapes all text of the result.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         ]
         runs, header = count_status(data), ["Runs", "Message", "Example"]
         body = [[f"{each.count:,}", each.text, each.where] for each in runs.messages]
-        title = "Error messages; messages that differ only in their numbers are one"
+        title = "Error messages (one row for messages that differ only in numbers)"
         messages = ReportTable(title, header, body, 0, texts=header[1:])
         tables = make_tables(data) if phase == MAIN else []
         parts[phase] = ReportPart(runs, list(list_accuracy_warnings(data)), messages, tables, figures)
@@ -246,7 +246,7 @@ def list_setup_progress(data: xr.Dataset) -> list[ReportTable]:
         for each in slowest.reset_index().itertuples(index=False)
     ]  # fmt: skip
     header, left_out = [*dims, "finished", "not ok", "mean seconds", "largest"], len(setups) - len(slowest)
-    return [ReportTable("Progress by setup, the slowest first", header, body, len(dims), left_out)]
+    return [ReportTable("Progress by setup, slowest setup first", header, body, len(dims), left_out)]
 
 
 def _label_point(data: xr.DataArray | xr.Dataset, dims: Sequence[str], number: int) -> list[str]:
@@ -275,7 +275,7 @@ def _to_text(value: object) -> str:
 
 
 def _list_axes(data: xr.Dataset, runs: Completeness) -> ReportTable:
-    """Return a table of the axes.  Its title has the number of points and the number of different runs."""
+    """Return a table of the axes.  The title of the table has the number of points and the number of different runs."""
     size = data["run_status"].size
     holes = "" if runs.points == size else f" of {size:,}"
     product = f"{runs.points:,}{holes} points with {runs.planned:,} different runs"
@@ -357,7 +357,7 @@ def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> lis
     if not stated.startswith("study "):  # a study in Python has no file
         found.insert(0, (f"evogt run {toml} -o {again}", "compute all runs of the study file below"))
     pattern = " ".join(f"{name}=..." for name in map(str, data["run_status"].dims))
-    found.append((f"evogt try {file} {pattern}", "compute one run, by its value of each axis, bit for bit"))
+    found.append((f"evogt try {file} {pattern}", "compute one run again, selected by its axis values"))
     if study is not None and study.runs.messages:
         point = " ".join(shlex.quote(f"{name}={value}") for name, value in study.runs.messages[0].at.items())
         found.append((f"evogt try {file} {point}", "show the traceback of one run that is not ok"))
@@ -384,7 +384,7 @@ def find_problems(study: str) -> dict[str, Markup]:
     for label, stated in list(labelled.items())[:MOST_PROBLEMS]:
         with suppress(ParameterError):
             if isinstance(stated, str) and ":" in stated:
-                found[str(label)] = Markup("<li>The problem is made by {}.</li>").format(_cut_folders(stated))
+                found[str(label)] = Markup("<li>{} defines the problem.</li>").format(_cut_folders(stated))
             elif isinstance(stated, (str, dict)):
                 found[str(label)] = Markup(find_problem_kind(stated).describe(stated))  # noqa: S704
     return {label: items for label, items in found.items() if items}
