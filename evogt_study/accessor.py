@@ -195,7 +195,7 @@ class Result:
         variable : str, optional
             Variable to draw.  The default is the main variable of the study.
         x : str, optional
-            Axis along which values are drawn, a parameter that follows an axis, or a recorded variable.
+            Axis along x, a parameter that follows an axis, or a recorded variable.
         hue, col : str, optional
             Axis with a series for each value, and axis with a panel for each value.
         over : str or iterable of str, optional

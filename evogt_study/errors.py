@@ -23,7 +23,7 @@ _NOT_THE_USER = (__file__.removesuffix("errors.py"), contextlib.__file__)
 
 
 class EvogtError(Exception):
-    """Base of all errors of the package.  The message is one line of limited length."""
+    """Base class of all errors of the package.  The message is one line of limited length."""
 
     def __init__(self, message: str) -> None:
         super().__init__(cut(" ".join(message.split()), _MESSAGE_LIMIT))
@@ -34,7 +34,7 @@ class EvogtError(Exception):
 
 
 class InputError(EvogtError, ValueError):
-    """The input of the user cannot be used."""
+    """The input of the user is not valid."""
 
 
 class ParameterError(InputError):
@@ -77,7 +77,7 @@ class DamagedResultError(ResultError):
 
 
 class InPythonError(ResultError):
-    """A run cannot be computed again because its function was given in Python and is in no file."""
+    """A run cannot be computed again because no file holds its function."""
 
 
 class SweepError(EvogtError):
@@ -109,7 +109,7 @@ class DivergedError(RunError):
 
 
 class ReturnError(RunError):
-    """A value that a user function returned cannot be stored."""
+    """A result cannot store a value that a user function returned."""
 
 
 class EmptySpaceError(RunError):
@@ -136,7 +136,7 @@ class ReturnWarning(UserWarning):
 
 
 class StoreWarning(UserWarning):
-    """Finished runs were moved to the store, or could not be reused.  The message says where the runs are."""
+    """A study moved finished runs to the store, or could not reuse them.  The message says where the runs are."""
 
 
 def warn(text: str, kind: type[Warning]) -> None:
@@ -148,7 +148,7 @@ def warn(text: str, kind: type[Warning]) -> None:
 
 
 def as_sentence(remedy: str) -> str:
-    """Return a remedy as the sentence that follows a mistake, or "" without a remedy."""
+    """Return a remedy as a sentence to append to a message, or "" without a remedy."""
     return f". {remedy[0].upper()}{remedy[1:]}" if remedy else ""
 
 

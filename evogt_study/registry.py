@@ -105,7 +105,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
     """Return a function ``__getattr__`` that imports public names of a package on access.
 
     modules: the public names of each module, separated by spaces.  A module that begins with a dot is relative to the
-    package.  Type checkers know the names by imports under ``if TYPE_CHECKING``.
+    package.  Type checkers read the names from imports under ``if TYPE_CHECKING``.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 

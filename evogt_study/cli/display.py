@@ -109,7 +109,7 @@ def format_messages(path: Path, phase: str, found: Completeness, study: str) -> 
 
 
 def format_software(data: xr.Dataset) -> Iterator[str]:
-    """Yield the sets of versions that computed the runs, if there are several."""
+    """Yield a line for each set of versions if several sets of versions computed the runs."""
     from evogt_study.analysis.runs import KEYS, count_runs, number_runs
     from evogt_study.results.run_metadata import software_sets
 
@@ -217,6 +217,6 @@ def print_result(
 
 
 def warn_if_unfinished(path: Path) -> None:
-    """Print a line if a result is being written, or its computation was interrupted."""
+    """Print a warning if a result is not finished."""
     if description_path(path).exists():
         print_warning([f"{path} is not finished. These are its runs so far."])

@@ -32,7 +32,7 @@ PATH = click.Path(path_type=Path)
 
 
 class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.3
-    """Names separated by commas, each once."""
+    """Different names, separated by commas."""
 
     name = "names"
 
@@ -150,7 +150,7 @@ def read_task(text: str) -> tuple[int, ...]:
 
 
 def refuse_options(reason: str, *, allowed: str) -> None:
-    """Raise InputError if this command was given an option that has no effect with `reason`."""
+    """Raise InputError if the user gave an option that has no effect with `reason`."""
     context = click.get_current_context()
     for each in context.command.params:
         is_given = context.get_parameter_source(str(each.name)) == ParameterSource.COMMANDLINE
@@ -187,7 +187,7 @@ def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
 
 
 class AxisValues(list[Any]):
-    """The values of an axis that an assignment lists."""
+    """Axis values that an assignment lists."""
 
 
 def read_values(text: str) -> Any:

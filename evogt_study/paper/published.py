@@ -3,8 +3,8 @@
 A CSV file in data/published holds the numbers of one table or of a passage of text.  Each row of the file has one
 number.  For each file, `TABLES` names the studies and has a function that reads the number of a row from their results.
 `CLAIMS` has the functions for the numbers of the text.  `find_measure` returns the method of comparison.  These
-functions do not see the published values.  A published number is stored as printed, because its text gives the number
-of digits that a computed value confirms.
+functions do not see the published values.  The files store numbers as printed, because the number of printed digits
+decides the verdict.
 """
 
 from __future__ import annotations

@@ -365,7 +365,7 @@ def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> lis
 
 
 def _cut_folders(file: str) -> str:
-    """Return the last part of a path of any system.  The folders of the author are private."""
+    """Return the last part of a path of any operating system.  The folders of the author are private."""
     return PurePath(file.replace("\\", "/")).name
 
 
