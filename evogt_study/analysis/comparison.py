@@ -23,16 +23,17 @@ from evogt_study.schema.variables import GEOMETRIC_MEAN, HIGHER, MEAN, NEAREST, 
 from evogt_study.study.case_space import join_names
 
 _LONG_NAMES = {
-    "leader": "axis value ahead of all others", "rival": "axis value that is closest to the leader",
+    "leader": "leading axis value", "rival": "axis value that is closest to the leader",
     "p_value": "p-value of the test that the leader is ahead of the rival",
     "significant": "the leader is significantly ahead of every other axis value",
-    "n_common": "units that both have",
+    "n_common": "number of units with both values",
     "probability": "probability that the leader is ahead on a fresh unit that differs",
     "probability_ci": "confidence interval of probability (Clopper and Pearson)",
     "effect": "effect of the leader over the rival", "effect_ci": "confidence interval of effect",
-    "conclusion": "result in one sentence", "note": "assumptions and doubts",
-    "n_ok": "units with all their runs", "n_planned": "units planned", "failed": "share of runs without a value",
-    "failed_ci": "confidence interval of failed (Wilson)", "over_leader": "effect over the leader",
+    "conclusion": "conclusion in one sentence", "note": "assumptions and warnings",
+    "n_ok": "number of complete units", "n_planned": "number of planned units",
+    "failed": "share of runs without a value",
+    "failed_ci": "confidence interval of failed (Wilson)", "over_leader": "effect of the value over the leader",
     "over_leader_ci": "confidence interval of over_leader", "p_over_leader": "p-value of over_leader",
     "scale": "scale of effect",
 }  # fmt: skip
@@ -65,16 +66,16 @@ class Question:
 
     @property
     def more(self) -> str:
-        """The direction as a comparative: "lower", "higher", "nearer to 0.95"."""
+        """The direction as a comparative, such as "lower" or "nearer to 0.95"."""
         return f"nearer to {self.target:g}" if self.direction == NEAREST else self.direction or "lower"
 
     @property
     def subject(self) -> str:
-        """The number that is compared: "error", "mean error"."""
+        """The name of the compared quantity, such as "error" or "mean error"."""
         return self.variable if self.estimand == WIN else f"{self.estimand.replace('_', ' ')} {self.variable}"
 
     def claim(self, first: str, second: str, count: int) -> str:
-        """Return the claim that the leader is ahead: "a has the lowest error of all 3; closest is b"."""
+        """Return the claim about the leader, such as "a has the lowest error of all 3; closest is b"."""
         if count == 2 and self.direction != NEAREST:
             return f"{first} has {'an' if self.more[0] in 'aeiou' else 'a'} {self.more} {self.subject} than {second}"
         of_all = f" of all {count}; closest is {second}" if count > 2 else ""
@@ -102,7 +103,7 @@ def compare(
         The test is the exact sign test for win, and Student's test for geometric_mean and mean.  The default is
         `[output.estimand]` of the study, else win.
     better : str, optional
-        "lower", "higher" or "nearest 0.95".  The default is `[output.better]` of the study.  Without it, the
+        "lower", "higher" or "nearest 0.95".  The default is `[output.better]` of the study.  Without a direction, the
         lowest value leads.
     units : str or list of str, optional
         Dimensions in `over` with independent points, by default the seed.  If a unit has several runs, the estimand win
@@ -112,7 +113,8 @@ def compare(
     scale : {"ratio", "difference"}, optional
         Scale of the effect.  The default is ratio if all values are positive, else difference.
     failures : {"loss", "omit"}, default "loss"
-        loss: a failed run is worse than any value.  omit: the comparison leaves out the unit of a failed run.
+        With "loss", a failed run is worse than any value.  With "omit", the comparison leaves out the unit of a failed
+        run.
     family : {"setup", "all"}, default "setup"
         Use "all" to adjust the tests for the number of setups (Holm).
     confidence : float, default 0.95
@@ -297,8 +299,8 @@ def _add_effects(
 def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tuple[int, list[int], Array]:
     """Return the sample whose share is nearest to a target, its rivals (closest first), and their p-values.
 
-    |p - t| < |q - t| is equivalent to (p - q)(p + q - 2t) < 0.  McNemar's test decides the sign of the first
-    factor, and the interval of the mean share decides the sign of the second factor.
+    |p - t| < |q - t| is equivalent to (p - q)(p + q - 2t) < 0.  McNemar's test decides the sign of the first factor,
+    and the interval of the mean share decides the sign of the second factor.
     """
     shares = np.array([np.nanmean(each) if (~np.isnan(each)).any() else np.inf for each in values])
     lead, found = part[int(np.abs(shares[part] - target).argmin())], dict[int, float]()

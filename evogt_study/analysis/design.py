@@ -1,6 +1,7 @@
 """Read the design of a study from the coordinates of its result: axes, samples, random streams and runs.
 
-Every estimator takes a `Design`.  It adapts to the design, raises an error, or states its assumptions in `note`.
+Every estimator takes a `Design`.  The estimator adapts to the design, raises an error, or states its assumptions in
+`note`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Design:
     planned, ok : DataArray of bool
         Planned runs, and runs with a value, over the dimensions of the runs.
     assumptions : tuple of str
-        Assumptions about the runs that the result does not state.  Estimators repeat them in `note`.
+        Assumptions about the runs that the result does not state.  Estimators repeat these assumptions in `note`.
     stream_assumptions : tuple of str
         Assumptions about the random streams.
 
@@ -81,7 +82,8 @@ class Design:
         values : DataArray
             Values of one variable, such as ``ds.error``.
         common : str or list of str, optional
-            Dimensions along which runs share the stream of a seed, "all" or "none".  The default comes from the result.
+            Dimensions along which runs share the stream of a seed, "all" or "none".  By default, the result states the
+            dimensions.
         planned : DataArray, optional
             Run keys, or booleans.  The default is the coordinate `run_key` of the values.
 
@@ -132,7 +134,7 @@ class Design:
             raise InputError(f"{message}, the first at {where}. Select a full part with `sel`.")
 
     def is_fresh(self, dims: Sequence[str]) -> bool:
-        """Return True if each run along `dims` has its own stream.  Raises InputError if only some dimensions do."""
+        """Return True if each run along `dims` has its own stream.  Raises InputError for partly common streams."""
         shared = [dim for dim in dims if dim in self.common]
         if shared and len(shared) < len(dims):
             message = f"seeds are common only along {', '.join(shared)}"
@@ -209,7 +211,7 @@ def is_along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
 
 
 def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str] | None = None) -> SamplePoints:
-    """Return the points of the sample along `over` without the seed.  Raises InputError if there are none."""
+    """Return the points of the sample along `over` without the seed.  Raises InputError if `over` has no sample."""
     dims = [dim for dim in over if dim != DRAWN]
     if not dims:
         raise InputError(f"`over` must name a dimension of a sample, got {', '.join(over) or 'no name'}")

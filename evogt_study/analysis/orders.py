@@ -58,8 +58,8 @@ def observed_orders(
     -----
     order = log(e_i / e_{i-1}) / log(h_i / h_{i-1}) at h_i, and slope is the least-squares slope of log e against log h
     over n_points values.  An error of second order in dt has order 2, and an error that falls like N^-2 has order -2.
-    Bootstrap resamples, which draw a unit at all axis values together, give the standard error s.  The interval is
-    p -+ t s with Student's quantile t.
+    Bootstrap resamples, which draw a unit at all axis values together, give the standard error s.  The interval is p -+
+    t s with Student's quantile t.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
 def format_orders(
     found: xr.Dataset, along: str, of: str, form: str = "text", numbers: NumberFormat = NumberFormat(3)
 ) -> str:
-    """Return the table of `observed_orders`.  Its last row has the least-squares slopes."""
+    """Return the table of `observed_orders`, with the least-squares slopes in the last row."""
     statistics.check_options(format=(form, FORMATS))
     rest, none = [str(dim) for dim in found["slope"].dims], {"latex": "--", "csv": ""}.get(form, "-")
 

@@ -37,7 +37,7 @@ def performance(
     lower: xr.DataArray | None = None, upper: xr.DataArray | None = None, null: xr.DataArray | float = 0.0,
     confidence: float = 0.95, planned: xr.DataArray | None = None,
 ) -> xr.Dataset:  # fmt: skip
-    """Return the performance measures of an estimator, each with its Monte Carlo standard error.
+    """Return performance measures of an estimator, with Monte Carlo standard errors.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ def performance(
 
     Notes
     -----
-    Formulas: Morris, White & Crowther, Stat. Med. 38 (2019), Table 6.  A run counts if it has all given
-    numbers.  `failed` counts a failed run.  No measure uses a failed run, not even the coverage.
+    Formulas: Morris, White & Crowther, Stat. Med. 38 (2019), Table 6.  A run counts if it has all given numbers.
+    `failed` counts the failed runs.  Measures such as the coverage do not use failed runs.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def performance(
 
 
 def _compute_share_ci(hits: xr.DataArray, dims: list[str], confidence: float) -> xr.DataArray:
-    """Return Wilson's interval of a share over `dims`.  The first dimension has the units."""
+    """Return Wilson's interval of a share over `dims`.  The first of `dims` has the units."""
     found: xr.DataArray = xr.apply_ufunc(
         lambda each: share_interval(each.reshape(*each.shape[: 1 - len(dims) or None], -1), confidence),
         hits.astype(float), input_core_dims=[dims], output_core_dims=[[statistics.BOUND]],
@@ -149,7 +149,7 @@ def share(
         Comparison of variables, coordinates and numbers, such as ``"lower <= truth <= upper"`` or
         ``"abs(error) < 0.1 and rank > 3"``.
     over : str or list of str, default "seed"
-        Dimensions to pool.  If they contain the seed, it is the sampling unit.
+        Dimensions to pool.  If `over` contains the seed, the seed is the sampling unit.
     confidence : float, default 0.95
         Confidence of the intervals.
     planned : DataArray, optional

@@ -85,7 +85,7 @@ def mark_runs(
 ) -> xr.DataArray | None:
     """Mark each planned run once in a sample over `over`, or return None if each value has its own run.
 
-    Runs along the axis `paired` belong together.  They count once if several points of `over` have equal runs.
+    Runs along the axis `paired` belong together.  These runs count once if several points of `over` have equal runs.
     """
     numbers = number_planned_runs(values, planned)
     if numbers is None:
@@ -125,7 +125,7 @@ class Layout:
         return np.where((there == planned)[..., None], values, np.nan)
 
     def counts(self, samples: Array, once: Bools) -> list[Array]:
-        """Return units with a value of each run, units planned, runs with a value and runs planned: four of (...)."""
+        """Return complete units, planned units, runs with a value and planned runs, four (...)."""
         planned, there = self._count_runs(samples, once)
         both = [(planned > 0) & (there == planned), planned > 0, there, planned]
         return [each.sum(axis=-1).astype(float) for each in both]
@@ -162,7 +162,7 @@ def each_once(names: str | Iterable[str]) -> list[str]:
 
 
 def numeric_variables(data: xr.Dataset) -> list[str]:
-    """Return names of the variables that hold numbers."""
+    """Return the names of the numeric variables."""
     return [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
 
 
@@ -172,7 +172,7 @@ def labels_as_typed(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
 
 
 def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
-    """Return the coordinate values along a dimension as headings.  Numbers get the name of the dimension."""
+    """Return the coordinate values along a dimension as headings, with the name of the dimension before numbers."""
     found = labels_as_typed(values, dim)
     return found if values[dim].dtype.kind in "OU" else [f"{dim}={label}" for label in found]
 

@@ -33,8 +33,8 @@ _LONG_NAMES: Mapping[str, str] = {
     "second_order": "second-order Sobol index", "seed_share": "share of the seed in the variance",
     "unexplained": "share of the variance that the polynomials do not explain", "mu": "mean elementary effect",
     "mu_star": "mean magnitude of the elementary effects", "sigma": "standard deviation of the elementary effects",
-    "n_ok": "number of units with all runs", "n_planned": "number of units planned",
-    NOTE: "doubts about the indices",
+    "n_ok": "number of units with all runs", "n_planned": "number of planned units",
+    NOTE: "warnings about the indices",
 }  # fmt: skip
 _DIMS = {"second_order": (PARAMETER, OTHER), "seed_share": (), "unexplained": ()}
 """Dimensions of the outputs that do not have one value for each parameter."""
@@ -155,7 +155,7 @@ def choose_method(method: str, sample: SamplePoints) -> str:
 
 
 def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Design, method: str) -> list[str]:
-    """Return notes on the independence of the parameters.  Raises InputError if they depend on each other."""
+    """Return notes on the independence of the parameters.  Raises InputError for dependent parameters."""
     notes, rules = [], {each.dim: each.rule for each in design.samples}
     planned = design.planned.any([dim for dim in design.planned.dims if dim not in sample.dims]).transpose(*sample.dims)
     kept = planned.values.reshape(-1)
@@ -261,7 +261,7 @@ def _to_columns(name: str, parts: Array) -> dict[str, Array]:
 
 # a report draws unknown indices too, but the table of the command explains why there are none
 def check_known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
-    """Return `found`.  Raises InputError if it has no index because axes or values do not vary."""
+    """Return `found`.  Raises InputError if `found` has no index because axes or values do not vary."""
     if found["first_order" if "first_order" in found else "mu"].notnull().any():
         return found
     dims = [dim for dim in found.attrs["over"].split(", ") if dim != DRAWN]
@@ -277,7 +277,7 @@ def check_known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
 
 
 def _to_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
-    """Return the values or their logarithms.  The status becomes 1 if a run is not ok, and NaN if it was not run."""
+    """Return the values or their logarithms.  The status becomes 1 for runs that are not ok, and NaN without a run."""
     if values.name == STATUS:
         codes = values.copy(data=status_codes(values))
         failed = (codes != Status.ok).where(codes != Status.not_run)
@@ -345,7 +345,7 @@ def variance_shares(
     order: int = 2, log: bool | None = None, confidence: float = 0.95, planned: xr.DataArray | None = None,
     design: Design | None = None,
 ) -> xr.Dataset:  # fmt: skip
-    """Return the shares of crossed axes, their interactions and the seeds in the variance of a variable.
+    """Return the shares of crossed axes, interactions and seeds in a variance.
 
     Parameters
     ----------

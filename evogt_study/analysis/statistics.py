@@ -1,4 +1,4 @@
-"""Compute statistics over named dimensions.  Each number comes with the planned units and the units without a gap.
+"""Compute statistics over named dimensions, each with the numbers of planned units and of complete units.
 
 `reduce_blocks` applies kernels block by block, so that a result may be larger than memory.
 """
@@ -38,10 +38,10 @@ _TAILS: Mapping[str, Callable[[Array], Array | Counts]] = {
     "largest_share": kernels.largest_share, "tail_index": kernels.tail_index, "units with a value": kernels.count,
 }  # fmt: skip
 _PLAIN = {
-    "n_ok": "number of units without a missing run", "n_planned": "number of units planned",
+    "n_ok": "number of units without a missing run", "n_planned": "number of planned units",
     NOTE: "warnings about the interval of the mean or of the standard deviation",
     "tail_index": "Hill's estimate of the tail index",
-    "largest_share": "share of the mean that the largest value carries",
+    "largest_share": "share of the largest value in the mean",
 }  # fmt: skip
 _METHODS = {
     "bootstrap-t": "bootstrap-t", "student": "Student", "order": "order statistics", "bonett": "Bonett",
@@ -61,8 +61,8 @@ def reduce_blocks(
     """Apply `kernel` over the dimensions `over`, joined as the last axis, and return its `outputs` in memory.
 
     `kernel` takes values and marks of runs, each (..., sizes of `along`, n).  It returns one array for each output,
-    with the shape (...) and the dimensions of the output.  `runs` comes from `mark_runs`, and unmarked values
-    become NaN.  `sizes` gives the sizes of output dimensions that the values do not have.
+    with the shape (...) and the dimensions of the output.  `runs` comes from `mark_runs`, and unmarked values become
+    NaN.  `sizes` gives the sizes of output dimensions that the values do not have.
     """
     core = [*along, *over]
     rest = [str(dim) for dim in values.dims if dim not in core]
@@ -104,7 +104,7 @@ def reduce_blocks(
 
 
 def check_dimension_names(dims: Iterable[Hashable], columns: Collection[str]) -> None:
-    """Raise InputError for a dimension that has the name of a variable of the statistics."""
+    """Raise InputError for a dimension with the name of a statistic."""
     for dim in dims:
         if dim in columns:
             message = f"a dimension of a table must not have the name of a column, got `{dim}`"
@@ -178,17 +178,17 @@ def summary(
     statistics : str or list of str
         Names of statistics: mean, std (divisor n - 1, NaN for one value), median, geometric_mean (NaN if a value is
         negative), min, max, and quantiles in percent such as q25.  The suffix _se gives the standard error of a
-        statistic, and the suffix _ci its confidence interval.  ci is the interval that `interval` describes, by default
-        of the mean.
+        statistic, and the suffix _ci its confidence interval.  The name "ci" gives the interval that `interval`
+        describes, by default of the mean.
     interval : Interval
         Confidence, resamples and seed of all intervals, and statistic and method of ci.
     units : str or list of str, optional
         Dimensions in `over` with independent points.  The bootstrap resamples all values at such a point together.
         Default: seed if it is in `over`, else each run is a unit.
     incomplete : {"blocks", "setups", "omit"}, default "blocks"
-        Mean over units with failed runs.  blocks: mean of the least-squares means of all setups, with the model
-        value = setup + unit + rest.  setups: mean of the means of all setups.  omit: mean over complete units.  All
-        other statistics use complete units.
+        Mean over units with failed runs.  "blocks" is the mean of the least-squares means of all setups, with the model
+        value = setup + unit + rest.  "setups" is the mean of the means of all setups.  "omit" is the mean over complete
+        units.  All other statistics use complete units.
     missing : {"warn", "drop", "raise"}, default "warn"
         Policy for runs without a value: give an IncompleteWarning, leave them out silently, or raise an error.
     planned : DataArray, optional
@@ -199,8 +199,8 @@ def summary(
     -------
     xarray.Dataset
         The statistics over the other dimensions, with intervals along `bound` (lower, upper).  n_ok is the number of
-        units without a missing run, and n_planned is the number of planned units.  With an interval of the mean or
-        std, `note` warns of few units, a heavy tail or infinite values.
+        units without a missing run, and n_planned is the number of planned units.  With an interval of the mean or std,
+        `note` warns of few units, a heavy tail or infinite values.
 
     Raises
     ------

@@ -148,7 +148,7 @@ class Column:
     is_ratio: bool = False
 
     def show_cell(self, row: int, form: NumberFormat, *, latex: bool) -> str:
-        """Return all statistics of a row: "mean (std) [interval] k/n"."""
+        """Return all statistics of a row in the form "mean (std) [interval] k/n"."""
         if not self.n_planned[row]:
             return "--" if latex else ""
 
@@ -179,7 +179,7 @@ class Table:
 
     @property
     def legend(self) -> str:
-        """Contents of a cell: "mean (std), k/n: of n planned runs, k have a value"."""
+        """Contents of a cell, such as "mean (std), k/n: of n planned runs, k have a value"."""
         numbers = self.columns[0].numbers if self.columns else {}
         first, *others = [name for name, each in numbers.items() if each.ndim == 1] or [""]
         wide = [f"[{name}]" for name, each in numbers.items() if each.ndim == 2]

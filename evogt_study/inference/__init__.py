@@ -1,4 +1,4 @@
-"""Statistics on arrays.  They use NumPy and SciPy only.
+"""Compute statistics on arrays with NumPy and SciPy only.
 
 - `kernels` computes means, standard deviations, quantiles and tail indices over the last axis.
 - `means` estimates means and ratios of means, and resamples sampling units.

@@ -111,8 +111,8 @@ def compare_wins(margins: Array) -> Pairs:
 def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[str, ...], unit: str) -> Pairs:
     """Return Student's tests of all pairs of samples (L, U), with `sign` 1 if lower is better.
 
-    A sample with `failed` runs wins no test.  A test needs at least 25 times the squared skewness as many units
-    (Cochran, Sampling Techniques, 2.15).
+    A sample with `failed` runs wins no test.  A test needs more units than 25 times the squared skewness (Cochran,
+    Sampling Techniques, 2.15).
     """
     count = len(units)
     p, ahead, n = np.ones((count, count)), np.full((count, count), -np.inf), np.zeros((count, count), dtype=np.int64)

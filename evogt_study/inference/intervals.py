@@ -1,7 +1,7 @@
 """Compute confidence intervals and standard errors of a statistic.
 
-Samples have n units of k values each.  A unit, such as a seed, is an independent observation.  The bootstrap
-draws whole units.  NaN marks a missing value.
+Samples have n units of k values each.  A unit, such as a seed, is an independent observation.  The bootstrap draws
+whole units.  NaN marks a missing value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _METHODS = (*_OF_MEANS_ONLY, "order", "percentile", "bonett")
 
 @dataclass(frozen=True)
 class Interval:
-    """Choice of a confidence interval: statistic, method, confidence and number of units.
+    """Choice of a confidence interval: statistic, method, confidence and units.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ def _compute_limits(rows: Array, how: Interval) -> Array:
 def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool = False) -> Array:
     """Return the interval of sum(above) / sum(below) over common units, (m, n) -> (m, 2).
 
-    The interval is NaN for fewer than two units.  If `logarithmic` and all values are positive, it uses logarithms.
-    Then the interval of the inverse ratio has the inverse ends.
+    The interval is NaN for fewer than two units.  If `logarithmic` and all values are positive, the function uses
+    logarithms.  Then the interval of the inverse ratio has the inverse ends.
     """
     found = np.full((len(above), 2), np.nan)
     for which, fit, scale in means.iterate_fits(above, below, max(1, means.BATCH // how.resamples)):

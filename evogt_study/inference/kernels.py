@@ -1,7 +1,7 @@
 """Compute statistics over the last axis of an array: (..., n) -> (...).
 
-NaN marks a missing value, which no statistic counts.  A row without values has the statistic NaN.  A sample with
-an infinite value has an infinite mean and the standard deviation NaN.
+NaN marks a missing value, which no statistic counts.  A row without values has the statistic NaN.  A sample with an
+infinite value has an infinite mean and the standard deviation NaN.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def count(samples: Array) -> Counts:
 
 
 def divide(above: Array, below: npt.NDArray[np.number]) -> Array:
-    """Return quotients, or NaN where the denominator is not positive."""
+    """Return quotients, or NaN if the denominator is not positive."""
     found: Array = np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
     return found
 
@@ -81,13 +81,13 @@ def geometric_mean(samples: Array) -> Array:
 
 
 def minimum(samples: Array) -> Array:
-    """Return the least value."""
+    """Return the least value over the last axis."""
     least: Array = np.fmin.reduce(samples, axis=-1, initial=np.nan)
     return least
 
 
 def maximum(samples: Array) -> Array:
-    """Return the greatest value."""
+    """Return the greatest value over the last axis."""
     return -minimum(-samples)
 
 
@@ -187,7 +187,7 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
 
 
 def quantile_error(values: Array, probability: float) -> Array:
-    """Return the standard error of a quantile, (m, n) -> (m,), NaN below two values.
+    """Return the standard error of a quantile, (m, n) -> (m,), or NaN below two values.
 
     The formula is by Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978), with the weights of Harrell and Davis.
     """

@@ -87,7 +87,8 @@ def estimate_seed_component(gram: Array, confidence: float) -> Array:
     """Return the variance component of the seeds.
 
     The degrees of freedom of the trace of a covariance S are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava
-    2005), m = R - 1.  The kurtosis of the seeds reduces the degrees of freedom.  Below five seeds, there are m.
+    2005), m = R - 1.  The kurtosis of the seeds reduces the degrees of freedom.  Below five seeds, the degrees of
+    freedom are m.
     """
     centred, r, m = _centre_gram(gram), len(gram), len(gram) - 1
     trace, freedom = float(np.trace(centred)) / m, float(m)
@@ -186,8 +187,9 @@ class Moments:
     def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> Array:
         """Return shares of the indices, then of the seeds, (K + 1, 3).
 
-        The jackknife over points gives the limits.  Common streams add the limits from the seeds.  If `of_run`, the
-        shares refer to the variance of one run with a fresh seed, else to the variance of the mean over the seeds.
+        The jackknife over points gives the limits.  For common streams, the limits include the spread of the seeds.  If
+        `of_run`, the shares refer to the variance of one run with a fresh seed, else to the variance of the mean over
+        the seeds.
         """
         n, r, weight, variance = len(self.left[2]), len(self.whole), float(of_run), max(self.variance, 0.0)
         whole, wholes = variance + weight * self.seed, self.left[1] + weight * self.left[2]
@@ -268,8 +270,8 @@ def is_morris(points: Array) -> bool:
 def compute_block_moments(y: Array, parameters: int) -> Moments | None:
     """Return moments of Saltelli's blocks (N, members, R), or None for fewer than `MIN_BLOCKS`.
 
-    For centred values, S_j V = mean B (AB_j - A), T_j V = mean (A - AB_j)^2 / 2 (Saltelli et al., Comput. Phys.
-    Commun. 181, 2010) and S_jk V = mean (BA_j AB_k - A B) - S_j V - S_k V (Saltelli, Comput. Phys. Commun. 145, 2002).
+    For centred values, S_j V = mean B (AB_j - A), T_j V = mean (A - AB_j)^2 / 2 (Saltelli et al., Comput. Phys. Commun.
+    181, 2010) and S_jk V = mean (BA_j AB_k - A B) - S_j V - S_k V (Saltelli, Comput. Phys. Commun. 145, 2002).
     Products use two different seeds.  The order of the indices is first order, total, and second order by pairs.
     """
     n, d, r = len(y), parameters, y.shape[2]

@@ -1,7 +1,7 @@
 """Choose the number of seeds that a setup needs for its target precision.
 
-A decision uses the first n values of a setup in the order of its seeds.  These values alone determine n.  Therefore
-the result does not depend on the workers, and a stricter goal continues from the same batches.
+A decision uses the first n values of a setup in the order of its seeds.  These values alone determine n.  Therefore the
+result does not depend on the workers, and a stricter goal continues from the same batches.
 """
 
 from __future__ import annotations

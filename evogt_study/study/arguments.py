@@ -192,7 +192,7 @@ class StudyArguments:
         return model, file, named
 
     def write(self, path: Path, folder: Path) -> Path:
-        """Write the study to the new file `path`.  Its relative paths started in `folder`.  Raises StudyError."""
+        """Write the study to the new file `path`.  `folder` is the base of its relative paths.  Raises StudyError."""
         there = path.resolve().parent
         references = {code.reference: _make_reference(code, there) for code in self.codes.values()}
         table = {key: _to_file(key, each, {} if key in _NO_CODE else references) for key, each in self.table.items()}
@@ -256,7 +256,7 @@ def _to_file(where: str, value: Any, references: Mapping[str, str]) -> Any:
 
 
 def _make_reference(code: UserCode, folder: Path) -> str:
-    """Return the reference of the code for a study file in `folder`.  Raises StudyError if the code has none."""
+    """Return the reference of the code for a study file in `folder`.  Raises StudyError for code without a file."""
     if code.kind in (CodeKind.MODULE, CodeKind.DECLARED):
         return code.reference
     if code.kind is CodeKind.COMMAND:

@@ -253,8 +253,8 @@ def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
 class Rule:
     """A sampling rule, whose `draw` returns `per_count` points per count for (dimension, count, seed, **options).
 
-    If `nested`, a larger sample begins with the points of a smaller sample.  If `balanced`, the count should be a
-    power of two.  If `closed`, the points may contain 0 and 1.
+    If `nested`, a larger sample begins with the points of a smaller sample.  If `balanced`, the count should be a power
+    of two.  If `closed`, the points may contain 0 and 1.
     """
 
     draw: Callable[..., Array]
@@ -299,8 +299,8 @@ def _draw_latin_hypercube(dimension: int, count: int, seed: int) -> Array:
 def _draw_saltelli(dimension: int, count: int, seed: int, second_order: bool = False) -> Array:
     """Draw Saltelli blocks from `count` Sobol points (a, b) in twice the dimension.
 
-    A block contains a, the copies of a with one coordinate of b, and b.  With `second_order`, it contains before b the
-    copies of b with one coordinate of a.  SALib has the same order (Saltelli 2002).
+    A block contains a, the copies of a with one coordinate of b, and b.  With `second_order`, a block also contains the
+    copies of b with one coordinate of a, before b.  SALib has the same order (Saltelli 2002).
     """
     base = _draw_sobol(2 * dimension, count, seed)
     a, b = base[:, None, :dimension], base[:, None, dimension:]

@@ -1,7 +1,7 @@
 """Define a study as a pydantic model, with the sections and keys of a study file.
 
-Python and TOML build the same `StudyModel`, and `write_toml` writes it.  The models check the keys and their
-types.  `reading` checks the values with the parameters of the method.
+Python and TOML build the same `StudyModel`, and `write_toml` writes it.  The models check the keys and their types.
+`reading` checks the values with the parameters of the method.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNKNOWN, WHOLE = "unknown_key", "whole_study"
 
 # strict: TOML has types, and "3" in place of 3 would be a hidden mistake
 class TomlTable(BaseModel):
-    """A table of a study file."""
+    """Base class of all tables of a study file."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -74,7 +74,7 @@ class _ParametersTable(TomlTable):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Entries of the table for parameters, by their names."""
+        """Entries of the parameters by name."""
         return self.model_extra or {}
 
 
@@ -102,7 +102,7 @@ class SampleTable(_ParametersTable):
 
 
 class PointsTable(TomlTable):
-    """A ``[[table]]`` section: points that are listed."""
+    """A ``[[table]]`` section: a list of points."""
 
     name: str
     """Name of the dimension."""
@@ -113,14 +113,14 @@ class PointsTable(TomlTable):
 
 
 class ExcludeTable(TomlTable):
-    """An ``[[exclude]]`` rule."""
+    """An ``[[exclude]]`` rule for points without a case."""
 
     match: Annotated[dict[str, Any], Field(min_length=1)]
     """Values, or lists of values, of axes and parameters.  A point that matches all of them has no case."""
 
 
 class WhenTable(TomlTable):
-    """A ``[[when]]`` rule."""
+    """A ``[[when]]`` rule, which sets dependent parameters."""
 
     match: Annotated[dict[str, Any], Field(min_length=1)]
     """Values, or lists of values, of axes and parameters.  The rule applies to points that match all of them."""
@@ -129,7 +129,7 @@ class WhenTable(TomlTable):
 
 
 class PilotTable(TomlTable):
-    """The ``[pilot]`` section.  If `parameter` is a list, each candidate is a list of values."""
+    """The ``[pilot]`` section of a study.  If `parameter` is a list, each candidate is a list of values."""
 
     parameter: str | list[str]
     """Parameter that the pilot chooses, or a list of parameters that it chooses together."""
@@ -154,7 +154,7 @@ class PilotTable(TomlTable):
 
 
 class PrecisionTable(TomlTable):
-    """The ``[precision]`` section."""
+    """The ``[precision]`` section: the target precision of a study."""
 
     statistic: str = "mean"
     """Statistic: `mean`, `median`, or `ratio A/B` of the means of two values of an axis or design."""
@@ -200,7 +200,7 @@ class ResourcesTable(TomlTable):
 
 
 class OutputTable(TomlTable):
-    """The ``[output]`` section."""
+    """The ``[output]`` section: recorded variables, saved times and directions."""
 
     times: Annotated[int, Field(ge=2)] | list[float | int] = 2
     """Saved times: a list, or the number of evenly spaced times from 0 to the final time."""
@@ -216,7 +216,7 @@ class OutputTable(TomlTable):
 
 
 def check_orcid(text: str) -> str:
-    """Return `text` if it is an ORCID iD.  Raises ValueError if its form or its check character (ISO 7064) is wrong."""
+    """Return `text` if it is an ORCID iD.  Raises ValueError for a wrong form or check character (ISO 7064)."""
     total, digits = 0, text.replace("-", "") if _ORCID.fullmatch(text) else "00"
     for digit in digits[:-1]:
         total = (total + int(digit)) * 2

@@ -139,7 +139,7 @@ class Declared:
         return values
 
     def find_labels(self, name: str, values: Sequence[Value], place: SourceLocation) -> list[Any]:
-        """Return the coordinate values.  Raises StudyError if the result file has no type for them."""
+        """Return the coordinate values of an axis.  Raises StudyError if the result file has no type for the values."""
         try:
             return make_coordinate(values)
         except ValueError as error:

@@ -32,7 +32,7 @@ _PERCENT = re.compile(r"\s*([0-9.eE+-]+)\s*%\s*")
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """The pilot or the main phase.  `space` does not contain the parameters that earlier phases choose."""
+    """The pilot or the main phase of a study.  `space` does not contain the parameters that earlier phases choose."""
 
     name: str
     space: CaseSpace
@@ -50,9 +50,9 @@ class Phase:
 class Pilot:
     """Choice of `parameters`: the pilot selects the candidate with the best mean of `minimise`.
 
-    The mean is over the pilot seeds, which the main phase does not use, and over the axes that are not in `by`.
-    The keys of `candidates` are the values of the first axis in `by`, or None for one common list.
-    `space` contains the cases of the pilot.
+    The mean is over the pilot seeds, which the main phase does not use, and over the axes that are not in `by`.  The
+    keys of `candidates` are the values of the first axis in `by`, or None for one common list.  `space` contains the
+    cases of the pilot.
     """
 
     parameters: tuple[str, ...]

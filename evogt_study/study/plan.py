@@ -198,7 +198,7 @@ class Plan:
                     yield Case(index, values, key, needs)
 
     def trials(self, numbers: Order) -> Order:
-        """Return the first of these cases for each user function."""
+        """Return the first case of each user function in the cases `numbers`."""
         if not isinstance(self.spec.method, Alternatives):
             # one case, or none: True counts as 1
             return numbers[: isinstance(self.spec.method, UserCode)]

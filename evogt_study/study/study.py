@@ -64,7 +64,7 @@ class Study:
     depends : iterable of str, optional
         Files whose content is part of the fingerprint of the function.
     common : str or sequence of str, optional
-        Parameters whose values share the random stream of a seed (argument `rng`): "all", "none" or a list of names.
+        Parameters whose values share the random stream of a seed (argument `rng`), or "all" or "none".
     command : str, optional
         Program and arguments in place of `method`, with parameters in braces.
     template, read, shell, container, keep : optional
@@ -231,7 +231,8 @@ class Study:
         path : str or Path
             Study file.  Without the key `name`, the study has the name of the file.
         named : callable, optional
-            Function that returns the code for a reference such as ``file.py:name``.  The default reads the file.
+            Function that returns the code for a reference such as ``file.py:name``.  By default, the study reads the
+            code from the file.
 
         Returns
         -------
@@ -283,7 +284,7 @@ class Study:
 
     @property
     def has_streams(self) -> bool:
-        """True if runs receive a generator `rng`."""
+        """True if runs receive a random generator `rng`."""
         space = self.space
         given = {*space.names, *space.columns, *space.dependent_parameters, *space.constants}
         return self.method.has_streams and RNG not in given
@@ -369,10 +370,10 @@ def _find_section(study: Study, name: str, values: Values) -> str:
 
 
 def describe_changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return the changes of a study on one line: "constants.gamma: 2 -> 3".
+    """Return the changes of a study on one line, such as "constants.gamma: 2 -> 3".
 
-    `before` and `after` hold the texts "study", "code" (the declaration) and "version" (of the package).
-    If these texts are equal, return "choice of the pilot".
+    `before` and `after` hold the texts "study", "code" (the declaration) and "version" (of the package).  If these
+    texts are equal, return "choice of the pilot".
     """
     found = []
     try:
