@@ -80,16 +80,18 @@ class UserCode:
     The fingerprint decides whether a study reuses finished runs.  The code hash decides whether `verify` and `try`
     execute the code.
 
-    `reference` is the name of the code in the study, and `attribute` is its name in the file or module.  `module` is
-    set if this process and the workers can import the code.  `path` is the file of the code.  `folder` is the folder of
-    the study, to which paths in parameters are relative.  `depends` lists files that count as a whole.
+    `reference` is the name of the code in the study.  `attribute` is the name of the function in its file or module.
+    `module` is set if the client and the workers can import the code.  `path` is the file of the code.  `folder` is the
+    folder of the study, to which paths in parameters are relative.  `depends` lists files whose whole content enters
+    the fingerprint.
 
-    `files` is the code hash: the hash of each file that the code imports.  `content` is the hash of the source that the
-    code uses, and `used` lists the other files with this source.  `recorded` is a fingerprint from a result.  It
-    replaces the computed fingerprint.  If `is_checked` is true, the code can import only files with a recorded hash.
+    `files` is the code hash, with one hash for each file that the code imports.  `content` is the hash of the source
+    that the code uses, and `used` lists the other files with this source.  `recorded` is a fingerprint from a result,
+    which replaces the computed fingerprint.  If `is_checked` is true, the code can import only files with a recorded
+    hash.
 
-    `objects` holds pickled parameter values by fingerprint.  `text` is the source if it is known.  `payload` is the
-    pickled function.  `declaration` is the JSON text that a result stores about the code.
+    `objects` holds pickled parameter values by fingerprint.  `text` is the source of the code if it is known.
+    `payload` is the pickled function.  `declaration` is the JSON text that a result stores about the code.
     """
 
     kind: CodeKind
@@ -110,7 +112,7 @@ class UserCode:
     declaration: str = ""
 
     def load(self) -> Any:
-        """Return the function, class or problem.  Raises StudyError if the code cannot be loaded."""
+        """Load the code and return the function, class or problem.  Raises StudyError if the code cannot be loaded."""
         if self.kind is CodeKind.DECLARED:
             return _make_declared(self.reference, self.declared)
         if self.kind is CodeKind.OBJECT:
@@ -120,7 +122,7 @@ class UserCode:
             return Program(**json.loads(self.reference), folder=Path(self.folder), depends=depends, expected=self.files)
         place = self.module or self.path
         if self.module and _find_installed(self.module, self.attribute, self.reference)[-1] != self.content:
-            raise StudyError(f"{place} has other code on a worker than here. Install the same on both")
+            raise StudyError(f"{place} has other code on a worker than on the client. Install the same version on both")
         with self.enable_imports():
             outer = _imported_file.set(place)
             try:
@@ -155,7 +157,7 @@ class UserCode:
         finders = [_CheckedFiles(folder, known)] if self.is_checked else []
         sys.meta_path[:0] = finders
         sys.path.insert(0, folder)
-        # compiled files tell no change within a second
+        # the time of a compiled file shows no change within a second
         written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         try:
             yield
@@ -167,7 +169,7 @@ class UserCode:
 
     @cached_property
     def folder_of_file(self) -> str:
-        """Folder of the code file.  The value is cached because computing it takes as long as a trivial run."""
+        """Folder of the code file, cached because computing the folder takes as long as a trivial run."""
         return str(Path(self.path).parent)
 
     @cached_property
@@ -216,7 +218,10 @@ class UserCode:
 
 
 def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
-    """Return the code that `reference` names: a file, a module, an entry point or a command.  Raises StudyError."""
+    """Find the code that `reference` names in a file, in a module, as an entry point or as a command.
+
+    Raises StudyError.
+    """
     if is_command(reference):
         program = Program(**json.loads(reference), folder=folder.resolve(), depends=depends)
         program.check()
@@ -229,7 +234,7 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
     kind, module, package, used = CodeKind.FILE, "", "", tuple[tuple[str, str], ...]()
     if file.endswith(".py"):
         if not attribute.isidentifier():
-            raise StudyError(f"`{reference}` must read file.py:name")
+            raise StudyError(f"`{reference}` must have the form file.py:name")
         try:
             source, path = read_bytes(folder / file).decode("utf-8-sig"), (folder / file).resolve()
         except (OSError, UnicodeDecodeError) as error:
@@ -240,7 +245,7 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
     else:
         places = [reference] if ":" in reference else [e.value for e in entry_points(group=GROUP, name=reference)]
         if not places:
-            raise StudyError(f"`{reference}` must be an entry point of the group {GROUP}, got none")
+            raise StudyError(f"no installed package has the entry point `{reference}` of the group {GROUP}")
         kind, (module, _, attribute) = CodeKind.MODULE, places[0].partition(":")
         path, source, root, package, content = _find_installed(module, attribute, reference)
     return UserCode(
@@ -251,7 +256,7 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
 
 
 def make_code(function: Any, folder: Path) -> UserCode:
-    """Return the code of a callable.  Raises StudyError if workers cannot receive the callable."""
+    """Return the user code of a Python function.  Raises StudyError if workers cannot receive the function."""
     (name, text), module = _describe(function), getattr(function, "__module__", None) or "__main__"
     # a function inside of another cannot be looked up in its module
     is_installed = inspect.isfunction(function) and not is_local(sys.modules.get(module))
@@ -269,9 +274,9 @@ def make_code(function: Any, folder: Path) -> UserCode:
 
 
 def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
-    """Return the code that a result declares under the name `reference`.  This code cannot run.
+    """Return the code that a result declares under the name `reference`, without the possibility to run it.
 
-    Raises StudyError if `text` has no valid declaration of this name.
+    Raises StudyError if `text` has no valid declaration of `reference`.
     """
     attribute = reference.rpartition(":")[2]
     try:
@@ -286,7 +291,7 @@ def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
         )  # fmt: skip
         found.load()
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise StudyError(f"what `{reference}` declares must be recorded, got {shorten(str(error))}") from None
+        raise StudyError(f"the result must declare `{reference}`, got {shorten(str(error))}") from None
     return found
 
 
@@ -296,11 +301,11 @@ def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
         return find_problem_kind({"kind": content["kind"]}).make(content["problem"])
 
     def unknown(**_: Any) -> Any:
-        raise StudyError(f"{reference} was not imported, since only what it declares is known")
+        raise StudyError(f"{reference} cannot be called because only its declaration is known")
 
     kind, arguments = inspect.Parameter.KEYWORD_ONLY, []
     for name, optional, default in content["parameters"]:
-        known = ... if default is None else from_json(default)  # of a null it is known only that there is a default
+        known = ... if default is None else from_json(default)  # null: only the existence of a default is known
         arguments.append(inspect.Parameter(name, kind, default=known if optional else inspect.Parameter.empty))
     vars(unknown)["__signature__"] = inspect.Signature(arguments)
     return unknown
@@ -316,7 +321,7 @@ def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
     try:
         arguments = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
-        raise StudyError(f"`{reference}` must be a function of named arguments, got one whose {error}") from None
+        raise StudyError(f"`{reference}` must be a function with named arguments: {error}") from None
     declared = {}
     for name, argument in arguments.items():
         if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
@@ -331,7 +336,7 @@ def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
 
 @lru_cache(maxsize=32)
 def _run_file(path: str, source: str, beside: Contents) -> dict[str, Any]:
-    """Execute a file as a module and return its global names.  A changed import leads to a new execution."""
+    """Execute a file as a module and return its global names, again if an imported file has changed."""
     name = f"_evogt_user_{hashlib.sha256(repr((path, source, *beside)).encode()).hexdigest()[:16]}"
     module = ModuleType(name)
     module.__file__ = path
@@ -347,18 +352,21 @@ def _run_file(path: str, source: str, beside: Contents) -> dict[str, Any]:
 
 @dataclass
 class _CheckedFiles(MetaPathFinder):
-    """Import finder that admits only Python files of a folder with a recorded hash.  It ignores compiled files."""
+    """Import finder that admits only uncompiled Python files of a folder with a recorded hash."""
 
     folder: str
     hashes: Mapping[str, str]
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Return the spec of a recorded file.  Raises ImportError for any other file of the folder."""
+        """Return the import spec of a file with a recorded hash.
+
+        Raises ImportError for any other file of the folder.
+        """
         spec = PathFinder.find_spec(name, [self.folder] if path is None else path)
         if spec is None or spec.origin is None or not Path(spec.origin).is_relative_to(self.folder):
             return None
         if spec.origin not in self.hashes:
-            raise ImportError(f"{spec.origin} is not one of the files that computed the result")
+            raise ImportError(f"{spec.origin} is not among the files that the result records")
         spec.loader = _CheckedFile(name, spec.origin)
         spec.loader.recorded = self.hashes[spec.origin]
         return spec
@@ -375,7 +383,9 @@ class _CheckedFile(SourceFileLoader):
 
 
 def _check_code(found: Any, reference: str) -> Any:
-    """Return the loaded code of a study.  Raises StudyError for code of the standard library, or a captured generator.
+    """Return `found` if a study can use it.
+
+    Raises StudyError for code of the standard library, or a captured generator.
 
     Without this check, ``method = "subprocess:getoutput"`` would execute shell commands.
     """
@@ -399,9 +409,9 @@ def _check_not_standard(module: str, reference: str, path: Path = Path()) -> Non
 
 
 def _forget_modules(folder: Path, paths: set[str]) -> None:
-    """Make Python import these files again.
+    """Make Python import the files `paths` again.
 
-    This process may have imported older versions of the files, or files with equal names from another folder.
+    The process may have imported older versions of the files, or files with equal names from another folder.
     """
     names = {
         ".".join(Path(path).relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
@@ -420,19 +430,19 @@ def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, 
     _check_not_standard(module, reference)
     try:
         if not all(part.isidentifier() for part in module.split(".")):
-            raise ImportError("that is no name of a module")
+            raise ImportError("this is not the name of a module")
         places, path = None, Path()
         for name in accumulate(module.split("."), "{}.{}".format):
             # not by `importlib.util.find_spec`, which imports the packages that a module is in
             finders = () if places == () else sys.meta_path  # a module without a path has no modules inside
             spec = next(filter(None, (each.find_spec(name, places) for each in finders)), None)
             if spec is None:
-                raise ImportError("there is no such module here")
+                raise ImportError("Python finds no such module")
             places, path = spec.submodule_search_locations or (), Path(spec.origin or "")
         if not path.is_file():
-            raise ImportError("it has no file")
+            raise ImportError("the module has no file")
     except Exception as error:  # noqa: BLE001  # finders of other packages raise anything
-        message = f"must read file.py:name or package.module:name, got {module!r}: {cut(str(error), 80)}"
+        message = f"must have the form file.py:name or package.module:name, got {module!r}: {cut(str(error), 80)}"
         raise StudyError(f"`{reference}` {message}") from None
     _check_not_standard(module, reference, path)
     source = local_files.read_source(path) if path.suffix == ".py" else ""
@@ -493,13 +503,13 @@ def pickle_object(value: Any, name: str, kind: str = "an object") -> tuple[str, 
             return content, file.getvalue(), used
         except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise StudyError(
-                f"`{name}` must be {kind} that can be sent to workers, got one that uses what cannot: "
-                f"{shorten(str(error))}. Make that inside the function"
+                f"`{name}` must be {kind} that can be sent to workers, but it uses an object that cannot: "
+                f"{shorten(str(error))}. Create this object inside the function"
             ) from None
 
 
 def _describe(function: Any) -> tuple[str, str]:
-    """Return the name and the source of a function.  The source is "" if Python does not know it."""
+    """Return the name and the source of a function.  The source of an unknown function is ""."""
     while isinstance(function, functools.partial):
         function = function.func
     kind = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)

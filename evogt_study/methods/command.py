@@ -1,8 +1,7 @@
 """Run a program as a method: fill in its command and its templates, and read the values that it writes.
 
 The reference of such a method is the JSON text of the first fields of `Program`.  The parameters are the names in
-braces, ``{beta}`` or ``{beta:.3g}``.  They occur in the command, in the templates and in the names of the files to
-read.
+braces, ``{beta}`` or ``{beta:.3g}``, in the command, the templates and the names of files to read.
 """
 
 from __future__ import annotations
@@ -67,10 +66,10 @@ class ReadSource(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Program of a study in `folder`.  A call with parameter values runs it and returns the values that it writes.
+    """Program of a study, which returns values when it is called with parameters.
 
-    The fields from `command` to `container` are keys of a study (see `StudyModel`).  `expected` holds the hashes of the
-    files at the time when the study was read.
+    The fields from `command` to `container` are keys of a study (see `StudyModel`).  `folder` is the folder of the
+    study.  `expected` holds the hashes of the program's files at the time when the study was read.
     """
 
     command: str
@@ -100,13 +99,16 @@ class Program:
     def sources(self) -> Sequence[ReadSource]:
         """Sources of the values in [read], or the standard output without [read].
 
-        Raises StudyError if one is not valid.
+        Raises StudyError if a source is not valid.
         """
         return [_parse_source(name, text) for name, text in (self.read or {"": STDOUT}).items()]
 
     @cached_property
     def templates(self) -> Mapping[str, tuple[str, str]]:
-        """Text of each template and name of the file made from it.  Raises StudyError if a template is not readable."""
+        """Text of each template, and the name of the file made from the template.
+
+        Raises StudyError for an unreadable template.
+        """
         paths = {name: self._find(name) for name in self.template}
         texts = {name: read_text(path, "the template", StudyError) for name, path in paths.items()}
         return {name: (texts[name], path.name.removesuffix(".tmpl")) for name, path in paths.items()}
@@ -116,7 +118,10 @@ class Program:
 
     @cached_property
     def files(self) -> Mapping[str, Path]:
-        """Paths of the files that the command names, such as the program and the container image.  Raises StudyError."""
+        """Paths of the files that the command names, such as the program and the container image.
+
+        Raises StudyError.
+        """
         found = {}
         for number, word in enumerate(self.words):
             with suppress(OSError, ValueError):  # of a word that is too long for a name
@@ -128,12 +133,12 @@ class Program:
                 raise StudyError(f"`container` must be the file of an image, got {self.container!r}")
         program, path = self.words[0], self._find(self.words[0])
         if not (self.shell or self.container or shutil.which(str(path) if "/" in program else program)):
-            remedy = f"make it executable with `chmod +x {shlex.quote(program)}`"
+            reason = f". Make it executable with `chmod +x {shlex.quote(program)}`"
             if "/" not in program:
-                remedy = "it is not on the PATH" + f". Write ./{program}" * path.is_file()
+                reason = ", which is not on the PATH" + f". Write ./{program}" * path.is_file()
             elif not path.is_file():
-                remedy = f"there is no file {path}; compile it"
-            raise StudyError(f"`command` must name a program that can be executed, got {program}; {remedy}")
+                reason = f", but {path} does not exist. Compile it"
+            raise StudyError(f"`command` must name a program that can be executed, got {program}{reason}")
         return {word: path for word, path in found.items() if word not in self.templates}
 
     def hash_files(self) -> dict[str, str]:
@@ -146,7 +151,7 @@ class Program:
 
     @property
     def content(self) -> str:
-        """Fingerprint of the program.  It contains the content of files instead of their paths."""
+        """Fingerprint of the program, which contains the content of files instead of their paths."""
         hashes = self.hash_files()
         parts: dict[str, Any] = {
             "command": [hashes.get(word, [word]) for word in self.words],
@@ -173,7 +178,7 @@ class Program:
     def check(self) -> None:
         """Raise StudyError if the command is not valid for any parameter values."""
         if "rng" in self.names:
-            raise StudyError("`command` must have {seed} in place of {rng}, which is an object of Python")
+            raise StudyError("`command` must not contain {rng}, which is a Python object. Use {seed} instead")
         parse_shell(self.command if self.shell else "")
         if outer := [word for word in self.files if self.shell and word.startswith("../")]:
             raise StudyError(f"`command` must name files below the folder of the study, got {outer[0]}")
@@ -233,7 +238,10 @@ _hash_unchanged = lru_cache(maxsize=256)(lambda path, identity: hash_file(path))
 
 
 def format_value(name: str, value: Any, text: str = "") -> str:
-    """Return a parameter value as text for a program: exact floats, and booleans and lists in JSON.  Raises RunError."""
+    """Return a parameter value as text for a program: exact floats, and booleans and lists in JSON.
+
+    Raises RunError.
+    """
     value = value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
     try:
         if text:
@@ -266,13 +274,13 @@ def parse_shell(command: str) -> tuple[str, Sequence[str]]:
             fields.append(match[0])
             return f"{around}${{{len(fields)}}}{around[::-1]}"
         if match[0] == "<<":
-            raise StudyError("`command` must have no `<<`. Write a script")
+            raise StudyError("`command` must not contain `<<`. Put the shell code into a script")
         if match[0][0] == "'":
             return _FIELD.sub(lambda each: replace(each, "'\""), match[0])
         if match[0][0] == '"':
             return _IN_QUOTES.sub(lambda each: replace(each, ""), match[0])
         if (match[0][0] == "`" or match[0][:2] == "$(") and (found := _FIELD.search(match[0])):
-            raise StudyError(f"`command` must have no parameter in $(...) in quotes, got {found[0]}. Use a script")
+            raise StudyError(f"`command` must have no parameter inside a quoted $(...), got {found[0]}. Use a script")
         return match[1] or match[0]
 
     return _SHELL.sub(replace, command), fields
@@ -295,7 +303,7 @@ def _parse_source(name: str, text: str) -> ReadSource:
 
 
 def _read_value(source: ReadSource, path: Path, files: dict[Path, Any]) -> Any:
-    """Return the value of a source.  `files` caches the content of files.  Raises ReturnError if the value is missing."""
+    """Return the value of a source from its file.  `files` caches the content of files.  Raises ReturnError."""
     where = f" (read.{source.name})" if source.name else ""
     try:
         if path not in files:
@@ -336,7 +344,7 @@ def _read_csv(path: Path) -> dict[str, Any]:
     rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter) if row]
     for number, row in enumerate(rows):
         if len(row) != len(rows[0]):
-            raise ValueError(f"row {number} has {len(row)} cells, and the first line {len(rows[0])}")
+            raise ValueError(f"row {number} has {len(row)} cells, but the first line has {len(rows[0])}")
     return {column[0]: _to_array(column[1:]) for column in zip(*rows, strict=True)}
 
 

@@ -58,13 +58,13 @@ class _Run:
         self.lock, end = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT), time.monotonic() + _WAIT_SECONDS
         while not _lock(self.lock, fcntl.LOCK_EX):
             if time.monotonic() > end:
-                raise RunError(f"another process computes this run in {folder}")
+                raise RunError(f"another process is computing this run in {folder}")
             time.sleep(0.1)
         return folder
 
 
 def _lock(descriptor: int, kind: int) -> bool:
-    """Lock a file.  Return False if another process has locked it."""
+    """Lock a file.  Return False if another process has locked the file."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:
@@ -76,12 +76,12 @@ _current: list[_Run] = []
 
 
 def begin_run(key: str, values: Values, parent: str) -> None:
-    """Begin a run.  `parent` is the folder of all runs of the study, or "" without a result file."""
+    """Begin a run.  `parent` is the folder that contains the folders of all runs, or "" without a result file."""
     _current.append(_Run(key, values, parent))
 
 
 def end_run() -> None:
-    """End the current run.  Its folder remains until its record is on disk."""
+    """End the current run.  The folder of the run remains until the record is on disk."""
     run = _current.pop()
     if run.lock is not None:
         with suppress(OSError):  # a run may have closed it
@@ -120,17 +120,18 @@ def make_checkpoint_folder() -> Path:
 
 
 def report_progress(*, step: float, **values: float) -> None:
-    """Report numbers of a run while it is computed.
+    """Report numbers of a run while the run is computed.
 
-    `evogt status --watch` shows the latest numbers.  The result keeps all of them along the dimension `step`.  A name
-    that the run returns too gets the ending ``_trajectory``.  Outside of a study, the function does nothing.
+    `evogt status --watch` shows the latest numbers.  The result stores all reported numbers along the dimension `step`.
+    If a parameter or a returned variable has the name of a number, the number gets the ending ``_trajectory``.  Outside
+    of a study, the function does nothing.
 
     Parameters
     ----------
     step : int or float
-        Coordinate of the numbers.  A second report of a step replaces the first.
+        Coordinate of the numbers.  A later report with the same step replaces the earlier report.
     **values : int, float or bool
-        Numbers by their names.
+        Numbers to report, as keyword arguments.
 
     Raises
     ------
@@ -168,7 +169,9 @@ def add_trajectory(record: Record) -> Record:
     steps, names = sorted(reports), dict.fromkeys(name for step in sorted(reports) for name in reports[step])
     dims = {dim for datum in record.variables.values() for dim in datum.dims}
     if STEP in {*run.values, *record.variables, *record.coordinates, *dims}:
-        raise ReturnError(f"the function reports progress along `{STEP}`, and a parameter or variable has this name")
+        raise ReturnError(
+            f"the function reports progress along `{STEP}`, but a parameter or variable has this name. Rename it"
+        )
     found = {name: Datum((STEP,), np.array([reports[step].get(name, np.nan) for step in steps])) for name in names}
     known = {*record.variables, *run.values}
     renamed = {name + "_trajectory" * (name in known): datum for name, datum in found.items()}
@@ -177,7 +180,7 @@ def add_trajectory(record: Record) -> Record:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the parameters and the reports in a progress file.  Incomplete lines are ignored."""
+    """Return the parameters and the reports in a progress file, without incomplete lines."""
     found = []
     for line in read_bytes(path).decode(errors="replace").splitlines():
         with suppress(ValueError):

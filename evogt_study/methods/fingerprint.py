@@ -1,15 +1,15 @@
 """Fingerprint of the source that a user function depends on.  A change of other code changes no run key.
 
 The fingerprint is a hash of the definitions that a function uses, in its file and in imported user files.  A function
-has the same fingerprint if a study names its file or holds the function as an object.  The package reads a file without
-executing or importing it.
+in a file and the imported function object have the same fingerprint.  The package reads a file without executing or
+importing it.
 
 The fingerprint of an object uses the source text if the text determines the values.  Other values enter the fingerprint
-as ``name = literal``.  A value without a literal form enters with its pickled content.
+as ``name = literal``.  A value without a literal form enters the fingerprint with its pickled content.
 
 A `Scope` is the text of one file.  `UsedCode` follows names within a file and into the user files that the file
-imports.  For an object it also follows captured values.  Each value, statement and scope has a form, which is a hash of
-the forms of its parts.
+imports.  For an object, `UsedCode` also follows captured values.  Each value, statement and scope has a form, which is
+a hash of the forms of its parts.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ from evogt_study.methods.streams import CACHED, GLOBAL_GENERATORS
 from evogt_study.methods.syntax import DEFINITIONS, IMPORTS, Import, Statement, hash_import, hash_part
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
-"""Names that give access to other names by strings.  If a function uses one of them, its whole file counts."""
+"""Names that give access to other names by strings.
+
+The fingerprint of a function with such a name contains the whole file.
+"""
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(...))
-# what Python puts into every class, which says nothing of what it computes and differs between versions
+# attributes that Python adds to every class: they do not affect values and differ between versions
 _OWN_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
 _SAFE_PARTS = (
     ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp, ast.Call, ast.keyword, ast.Name,
@@ -178,7 +181,7 @@ class Scope:
         return not is_in_text or self.find_definition(function) is not None
 
     def hash_used(self) -> str:
-        """Return the form of the used statements.  Their order counts only if it can change values."""
+        """Return the form of the used statements, in which the order counts only if it can change values."""
         # without statements whose values count in their place
         kept = [each for each in self.statements if each in self.kept]
         kept = [each for each in kept if not each.names.binds or each.names.binds - self.values.keys()]
@@ -336,7 +339,10 @@ class UsedCode:
             scope.kept[statement] = self._add_used_names(scope, statement)
 
     def _add_used_names(self, scope: Scope, statement: Statement, local: Iterable[str] = ()) -> list[str]:
-        """Add the names that a statement uses, except `local` names.  Return the forms of imports inside its functions."""
+        """Add the names that a statement uses, except `local` names.
+
+        Return the forms of imports inside its functions.
+        """
         names = statement.names
         inner = [found for each in names.imports if not each.name and (found := self._find_target(scope, each))]
         for link in inner:
@@ -538,7 +544,7 @@ class UsedCode:
     def find_name(self, thing: Any) -> Link | None:
         """Return the link to an object with a name in a user file or notebook, and add its definition.
 
-        Return None for any other object.  The names of installed objects would lead into other packages.
+        Return None for an object without such a name.  The names of installed objects would lead into other packages.
         """
         inner = syntax.find_function(thing)
         if isinstance(inner, FunctionType):
@@ -574,9 +580,9 @@ class UsedCode:
         if node is None:
             text = syntax.hash_of(syntax.describe_code(code))
             self.notes[function.__qualname__] = (
-                f"the source of `{function.__qualname__}` is not known, or has changed since it was imported, so its "
-                "compiled code counts; another Python version computes its runs again. Put it into a file, or import "
-                "it again"
+                f"the source of `{function.__qualname__}` is unknown or has changed since its import, so its "
+                "fingerprint uses the compiled code. Another Python version computes its runs again. Put the function "
+                "into a file, or import it again"
             )
             for name in sorted({name for each in syntax.iterate_codes(code) for name in each.co_names}):
                 self.add_name(scope, name)
@@ -610,9 +616,9 @@ class UsedCode:
         if package not in sys.stdlib_module_names and not is_local(sys.modules.get(kind.__module__)):
             self.notes.setdefault(
                 "pickled",
-                f"an object of type {kind.__module__}.{kind.__qualname__} has no literal form, so it counts by its "
-                f"pickled content; another version of {package} may compute the runs again. Make it in the file of the "
-                "function, or inside the function",
+                f"an object of type {kind.__module__}.{kind.__qualname__} has no literal form, so the fingerprint "
+                f"uses its pickled content. Another version of {package} may compute the runs again. Create the object "
+                "in the file of the function or inside the function",
             )
         self.has_pickled = True
         function, arguments, *more = made
@@ -682,7 +688,8 @@ def has_constants_only(value: Any) -> bool:
 def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, package: str = "") -> tuple[str, Contents]:
     """Return the fingerprint of `attribute` in a file, and the hashes of the other files that it uses.
 
-    Imports are searched first in `folder`.  Raises SyntaxError or ValueError if the text is not valid Python.
+    `folder` is the first folder to search for imports.  Raises SyntaxError or ValueError if the text is not valid
+    Python.
     """
     ast.parse(text)
     used = UsedCode()
@@ -702,9 +709,9 @@ def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, packag
 def fingerprint_object(function: Any) -> tuple[str, UsedCode]:
     """Return the fingerprint of a function or another object, and the code that it uses.
 
-    Reading an object may change it.  For example, xarray creates empty attributes on the first access.  A pickled
-    object is therefore read until its content is stable.  Warns with CodeWarning if the fingerprint uses pickled or
-    compiled content.  Raises TypeError if an object has no stable pickled content.
+    Reading an object may change it.  For example, xarray creates empty attributes on the first access.
+    `fingerprint_object` therefore reads a pickled object until its content is stable.  Warns with CodeWarning if the
+    fingerprint uses pickled or compiled content.  Raises TypeError if an object has no stable pickled content.
     """
     before = ""
     for _ in range(_MAX_READINGS):

@@ -1,4 +1,7 @@
-"""Run a user function as a method: it takes the parameters of a case by name, and `returned` converts its result."""
+"""Run a user function as a method.
+
+The function receives the parameters of a case by name.  The module `returned` converts the returned object to a record.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ from evogt_study.schema.values import Exact, Values, canonical_json, is_composit
 from evogt_study.schema.variables import explain_reserved_name
 
 PROBLEM = "problem"
-"""Argument of a function that takes the problem of the study."""
+"""Argument through which a user function receives the problem of the study."""
 _PATHS = (Path, "Path", "pathlib.Path", "Path | None")
 """Annotations of arguments that are paths, relative to the study file."""
 
 
 @dataclass(frozen=True, eq=False)
 class UserFunction(Method):
-    """A user function, called with the parameters of a case by name.  Every value of a case is key-only."""
+    """User function as a method.  All its parameters are key-only parameters."""
 
     code: UserCode
     function: Any
@@ -40,15 +43,15 @@ class UserFunction(Method):
 
     @staticmethod
     def of(spec: MethodSpec) -> UserFunction:
-        """Return the method.  Raises StudyError if there is no function, or if the study has a problem or an output."""
+        """Return the method.  Raises StudyError if the spec has no user function, or has a problem or an output."""
         if not isinstance(spec.method, UserCode):
             raise StudyError(f"`method` must be file.py:function, got {spec.method!r}")
         reference = spec.method.reference
         if spec.problem is not None or spec.output is not None:
             name = "problem" if spec.problem is not None else "output"
             raise StudyError(
-                f"`{name}` must be left out with the method {reference}, which returns what it wants to; a function "
-                "that solves a problem has an argument `problem`"
+                f"`{name}` must be left out with the method {reference}. A function that solves a problem must have an "
+                "argument `problem`"
             )
         function = spec.method.load()
         return UserFunction(spec.method, function, read_function_parameters(function, reference), spec.common)
@@ -58,7 +61,7 @@ class UserFunction(Method):
 
     @cached_property
     def setup(self) -> str:
-        """The setup of all cases."""
+        """Setup text that all cases share."""
         return canonical_json({**self.code.identity, **self.describe_streams()})
 
     def describe_streams(self) -> dict[str, Any]:
@@ -81,7 +84,7 @@ class UserFunction(Method):
     # these are cached, since reading the signature takes as long as the rest of a short run
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the arguments."""
+        """Names of the arguments of the function."""
         return list_arguments(self.function)
 
     @cached_property
@@ -98,7 +101,7 @@ class UserFunction(Method):
 
 @dataclass(frozen=True, eq=False)
 class UserCase(BoundCase):
-    """One call of a function."""
+    """One case of a user function."""
 
     method: Any
     values: Values
@@ -118,10 +121,13 @@ class UserCase(BoundCase):
 
     def check(self) -> None:
         if RNG in self.values and SEED in self.values and SEED not in self.method.names:
-            raise ParameterError(SEED, "left out where `rng` has a value", self.values[SEED])
+            raise ParameterError(SEED, "left out if `rng` has a value", self.values[SEED])
 
     def call(self, values: Values, decisive: Values, more: Mapping[str, Any]) -> Any:
-        """Call the function with these values and `more`; `decisive` values and the case decide its random stream."""
+        """Call the function with `values` and `more`.
+
+        `decisive` and the values of the case determine the random stream.
+        """
         method, objects = self.method, dict(self.method.code.objects)
         arguments = {name: to_argument(value, objects) for name, value in values.items()}
         for name in method.paths & arguments.keys():  # relative to the study's folder
@@ -142,7 +148,7 @@ class UserCase(BoundCase):
     def to_checked(self, record: Record) -> Record:
         """Return the record without coordinates that repeat parameters.
 
-        Raises ReturnError, and DivergedError if a variable `error` is not finite.
+        Raises ReturnError for a name that a parameter has, and DivergedError if the variable `error` is not finite.
         """
         record = remove_parameters(record, self.values)
         error = record.variables.get("error")
@@ -162,19 +168,19 @@ def list_arguments(function: Any) -> tuple[str, ...]:
 
 
 def read_function_parameters(function: Any, reference: str) -> dict[str, Parameter]:
-    """Return a parameter for each argument.  Raises StudyError for a name that a result cannot have."""
+    """Return a parameter for each argument of a function.  Raises StudyError if a name is reserved."""
     parameters = read_signature(function, reference)
     for name in parameters:
         reason = explain_reserved_name(name)
         if reason is not None:
-            raise StudyError(f"the argument `{name}` must have another name, since {reason}")
+            raise StudyError(f"the argument `{name}` must have another name, because {reason}")
     if CHECKPOINT in parameters:
         parameters[CHECKPOINT] = replace(parameters[CHECKPOINT], default=None, optional=True)
     return add_seed(parameters)
 
 
 def to_argument(value: Any, objects: Mapping[str, bytes]) -> Any:
-    """Return a value as the user wrote it.  A list, an array or an object is a copy that the function may change."""
+    """Return a value as the user wrote it.  Lists, arrays and objects are copies that the function may change."""
     if type(value) in (int, float, str, bool):  # the usual case: a test of the protocol takes ten times as long
         return value
     if isinstance(value, Exact):

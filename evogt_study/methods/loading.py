@@ -1,13 +1,16 @@
 """Find the method that a study names.
 
-A package registers a method by an entry point of the group ``evogt_study.methods``::
+A package registers a method with an entry point of the group ``evogt_study.methods``::
 
     [project.entry-points."evogt_study.methods"]
     my_solver = "my_package.solvers:MySolver"
 
-The entry is a function of the parameters, a function with an argument ``problem`` (`evogt_study.methods.problem_kind`),
-or a subclass of `Method` with a static or class method ``of(spec)``.  It counts as user code: its fingerprint is part
-of the run keys.  A method of this distribution is known by its name alone.  Its module is imported when it is used.
+The entry is a function of the parameters, a function with an argument ``problem``, or a subclass of `Method`.  The
+module `evogt_study.methods.problem_kind` describes the argument ``problem``.  A subclass needs a static or class method
+``of(spec)``.
+
+The registered method is user code, and its fingerprint is part of the run keys.  A built-in method has no fingerprint.
+Python imports the module of a built-in method at the first use.
 """
 
 from __future__ import annotations
@@ -29,17 +32,19 @@ from evogt_study.schema.values import Values
 from evogt_study.schema.variables import Variable
 
 METHODS: Registry[Any] = Registry("method", GROUP)
-"""Entries of the group ``evogt_study.methods``.  Only methods of this distribution are loaded by it; methods of other
-packages are `UserCode`."""
+"""Entries of the group ``evogt_study.methods``.
+
+This registry loads only built-in methods, because other methods are `UserCode`.
+"""
 METHOD = "method"
 ONE = ""
-"""Axis value of a method or problem that is no axis."""
+"""Placeholder for the axis value if the method or the problem is not an axis."""
 
 
 def load_named_method(
     method: str | Mapping[str, str], named: Callable[[str], UserCode]
 ) -> str | UserCode | Alternatives[str | UserCode]:
-    """Return the method of a study, or the methods of an axis by its values.  Raises StudyError for an unknown name."""
+    """Return the method of a study, or the methods of an axis by axis value.  Raises StudyError for an unknown name."""
     if not isinstance(method, str):
         parts: Any = tuple((label, load_named_method(reference, named)) for label, reference in method.items())
         return Alternatives(parts)
@@ -67,7 +72,7 @@ def load_method(spec: MethodSpec) -> Method:
 
 
 def _load(spec: MethodSpec) -> Method:
-    """Return one method for one problem."""
+    """Return the method of a spec with one method and at most one problem."""
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
         solves = spec.problem is not None and PROBLEM in list_arguments(kind)
@@ -78,7 +83,7 @@ def _load(spec: MethodSpec) -> Method:
 
 @dataclass(frozen=True, eq=False)
 class MethodChoices(Method):
-    """Several methods, by the axis values of method and problem.  A case has the run key that its method gives it."""
+    """Methods by the axis values of `method` and `problem`.  The method of a case computes its run key."""
 
     methods: Mapping[tuple[str, str], Method]
     parameters: Mapping[str, Parameter]
@@ -86,7 +91,7 @@ class MethodChoices(Method):
 
     @staticmethod
     def of(methods: Mapping[tuple[str, str], Method], own: Iterable[Method]) -> MethodChoices:
-        """Combine methods.  If a method that is not in `own` declares a parameter, its declaration counts."""
+        """Combine methods.  A parameter declaration in `own` counts only if no other method declares the parameter."""
         chosen = {}
         for name, labels in zip((METHOD, PROBLEM), zip(*methods, strict=True), strict=True):
             if set(labels) != {ONE}:
@@ -128,7 +133,7 @@ class MethodChoices(Method):
 
     @cached_property
     def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]
-        """Parameters that are key-only for every method that has them."""
+        """Parameters that are key-only in every method that declares them."""
         others = {name for method in self.methods.values() for name in method.setup_parameters}
         return frozenset(self.parameters) - others - {*self.chosen}
 

@@ -1,6 +1,6 @@
-"""Find the user's own files: which ones a file imports, and the hashes of their content.
+"""Find the user files that a file imports, and hash their content.
 
-Nothing is executed or imported.
+The functions of this module execute and import no user code.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Contents = tuple[tuple[str, str], ...]
 """Names of files, each with a hash of its content."""
 PACKAGE = "evogt_study"
 IMPORTS_BY_TEXT = ("import_module", "__import__", "runpy", "exec")
-"""Names in a file that may import a module by its name in a string."""
+"""Names that can import a module whose name is a string."""
 _PLACES = tuple(Path(place) for place in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
 def read_source(path: Path) -> str:
-    """Return the text of a file, empty if it is no text."""
+    """Return the text of a file, or "" if the file is not readable text."""
     try:
         return read_bytes(path).decode("utf-8-sig")
     except (OSError, ValueError):
@@ -36,7 +36,7 @@ def read_source(path: Path) -> str:
 
 
 def hash_content(path: Path) -> str:
-    """Return the hash of a file: of its code if it is Python, else of its bytes.  Raises OSError."""
+    """Return the hash of the code of a Python file, or of the bytes of any other file.  Raises OSError."""
     if path.suffix == ".py":
         try:
             return _hash_code(read_bytes(path).decode("utf-8-sig"))
@@ -51,7 +51,10 @@ def _hash_code(text: str) -> str:
 
 
 def hash_depends(names: Iterable[str], folder: Path) -> Contents:
-    """Return the files that a study depends on, relative to `folder`, with their content.  Raises StudyError."""
+    """Return the hash of each file in `names`, which are paths from `folder`.
+
+    Raises StudyError if a file is not readable.
+    """
     try:
         return tuple(sorted({name: hash_content(folder / name) for name in names}.items()))
     except (OSError, ValueError) as error:
@@ -59,7 +62,7 @@ def hash_depends(names: Iterable[str], folder: Path) -> Contents:
 
 
 def add_depends(fingerprint: str, depends: Contents, folder: Path) -> str:
-    """Return the fingerprint of code that depends on these files, by their paths from their common folder."""
+    """Return the fingerprint extended by the files in `depends` and their paths below a common folder."""
     if not depends:
         return fingerprint
     paths = [(folder / name).resolve() for name, _ in depends]
@@ -69,7 +72,7 @@ def add_depends(fingerprint: str, depends: Contents, folder: Path) -> str:
 
 
 def find_module_file(folder: Path, name: str) -> Path | None:
-    """Return the file of a module below `folder`, or the folder of a package without a file of its own."""
+    """Return the file of a module below `folder`, or the folder of a package without ``__init__.py``."""
     place = folder.joinpath(*name.split("."))
     for path in (place / "__init__.py", place.with_suffix(".py")):
         if path.is_file():
@@ -78,7 +81,7 @@ def find_module_file(folder: Path, name: str) -> Path | None:
 
 
 def find_search_folder(top: str) -> Path | None:
-    """Return the folder on Python's path that has a module of the user's own, or None for any other name."""
+    """Return the folder in `sys.path` that holds the user module `top`, or None if no folder holds it."""
     for place in sys.path if top not in sys.stdlib_module_names else ():
         path = find_module_file(Path(place), top)
         if path is not None and path.is_file():
@@ -87,7 +90,7 @@ def find_search_folder(top: str) -> Path | None:
 
 
 def is_local(module: ModuleType | None) -> bool:
-    """Return True for a module of the user's own: a script, a notebook, or a file that is not installed."""
+    """Return True for a user module: a script, a notebook or a file that is not installed."""
     if module is None or module.__name__ == "__main__":
         return True
     file = getattr(module, "__file__", None)
@@ -106,9 +109,9 @@ def is_local_path(path: Path) -> bool:
 
 
 def find_imported_files(path: Path, source: str, root: Path, package: str = "") -> dict[str, Path]:
-    """Return the Python files below `root` that a file imports, and those that they import, by their path from there.
+    """Return the Python files below `root` that a file imports directly or indirectly, by path from `root`.
 
-    package: dotted name of the package that the file belongs to, if any.  Then only files of this package count.
+    `package` is the dotted name of the package of the file.  With a package, only files of this package count.
     """
     found: dict[str, Path] = {}
     names = [*_list_imports(source, package), *([package] if package else [])]
@@ -127,7 +130,7 @@ def find_imported_files(path: Path, source: str, root: Path, package: str = "") 
 
 
 def _list_imports(source: str, package: str) -> Iterator[str]:
-    """Yield dotted names that may be modules, or none if the file is no Python."""
+    """Yield the dotted names in a file that may be modules.  Yield nothing if the file is not valid Python."""
     statements = parse_statements(source)
     for each in (each for part in statements for each in part.names.imports):
         yield each.loads or ".".join(filter(None, [each.find_module(package), each.attribute]))
@@ -141,11 +144,11 @@ def _list_imports(source: str, package: str) -> Iterator[str]:
 def hash_code_files(
     path: Path, source: str, root: Path, package: str, folder: Path, depends: Iterable[str]
 ) -> Contents:
-    """Return the SHA-256 of each file, as a whole, that running a Python file imports, and of those in `depends`.
+    """Return the SHA-256 of a Python file, of the files that it imports, and of the files in `depends`.
 
-    Of an installed package only the file itself counts: all files of a large one would take seconds.  Files have their
-    paths from `root`, or from the study's `folder` if the code is in a package; "" is the file itself.
-    Raises StudyError if one cannot be read.
+    If the Python file is installed, its imports do not count, because hashing a large package takes seconds.  The name
+    "" is the Python file itself.  Imports are named by their path from `root`.  Files in `depends` are named by their
+    path from `root`, or from `folder` if the code is in a package.  Raises StudyError if a file is not readable.
     """
     whole = folder.resolve()
     listed = {os.path.relpath(whole / name, whole if package else root): whole / name for name in depends}
@@ -159,7 +162,7 @@ def hash_code_files(
 
 
 def read_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tuple[str, str]:
-    """Return all text that follows from a Python file: its own, and the content of its dependencies and imports."""
+    """Return the text of a Python file, and the hashes of its dependencies and imports as JSON."""
     whole, source = path.resolve(), read_source(path)
     files = hash_code_files(whole, source, whole.parent, "", folder, depends)
     return source, json.dumps([hash_depends(depends, folder), files])

@@ -1,13 +1,13 @@
-"""The contract of a kind of problem, which a study states and a method solves.
+"""Contract of a kind of problem.  A study states a problem, and a method solves it.
 
-A package registers a `ProblemKind` object by an entry point of the group ``evogt_study.problems``::
+A package registers a `ProblemKind` object with an entry point of the group ``evogt_study.problems``::
 
     [project.entry-points."evogt_study.problems"]
     spring = "my_package.springs:springs"
 
-Its name is the ``kind`` in the table ``[problem]`` of a study, and `ProblemObject.problem_kind`.  A table without
-``kind``, the name of a problem, and a function in a file are of the kind `DEFAULT_KIND`.  A user function with an
-argument ``problem`` becomes the method `ProblemKind.solver`.
+The name of the entry point is the value of ``kind`` in the table ``[problem]``, and of `ProblemObject.problem_kind`.  A
+table without ``kind``, the name of a problem, and a function in a file have the kind `DEFAULT_KIND`.  A user function
+with an argument ``problem`` becomes the method `ProblemKind.solver`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ProblemKind(ABC):
     def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> ProblemObject:
         """Return the problem that a study in `folder` states by its name or by a table.
 
-        Raises StudyError.  where: the place of the problem, for the message.
+        `where` is the place of the problem in the study, for messages.  Raises StudyError if the problem is not valid.
         """
 
     @abstractmethod
@@ -47,30 +47,33 @@ class ProblemKind(ABC):
     @property
     @abstractmethod
     def solver(self) -> type[Method]:
-        """Subclass of `Method` for a user function with an argument `problem`.  Its ``of(spec)`` makes the method."""
+        """Subclass of `Method` with ``of(spec)``, for user functions with an argument `problem`."""
 
     def describe(self, stated: str | Mapping[str, Any]) -> str:
-        """Return HTML list items that show the problem on a page, or "" if it cannot.  It must execute no user code."""
+        """Return the problem as HTML list items, or "", without executing user code."""
         return ""
 
 
 class ProblemObject(Protocol):
-    """A problem as an object.  A study in Python takes it in place of a table."""
+    """Problem as a Python object.  A study in Python accepts a problem object instead of a table."""
 
     problem_kind: ClassVar[str]
-    """Name of its `ProblemKind`."""
+    """Name of the `ProblemKind` of the problem."""
 
     @property
     def content(self) -> Mapping[str, Any]:
-        """Content in types that JSON knows, from which its kind makes it again."""
+        """Content of the problem in JSON types, from which `ProblemKind.make` restores the problem."""
 
     @property
     def table(self) -> Mapping[str, Any]:
-        """The section ``[problem]`` of a study file."""
+        """Table ``[problem]`` of a study file with this problem."""
 
 
 def find_problem_kind(problem: object) -> ProblemKind:
-    """Return the kind of a problem, or of the problem that a study states.  Raises ParameterError if it is unknown."""
+    """Return the kind of a problem, or of the problem that a study states.
+
+    Raises ParameterError for an unknown kind.
+    """
     stated = problem.get("kind") if isinstance(problem, Mapping) else getattr(problem, "problem_kind", None)
     kind: ProblemKind = PROBLEM_KINDS[DEFAULT_KIND if stated is None else str(stated)]
     return kind
@@ -79,7 +82,7 @@ def find_problem_kind(problem: object) -> ProblemKind:
 def states_problem(value: object, folder: Path) -> bool:
     """Return True for a problem, its table, its name or the reference of a function that makes it.
 
-    Any other value of a parameter `problem` of a function is an ordinary value.
+    Any other value of a parameter with the name `problem` is an ordinary parameter value.
     """
     if not isinstance(value, str):
         return is_problem(value) or (isinstance(value, Mapping) and TYPE not in value)
@@ -90,5 +93,5 @@ def states_problem(value: object, folder: Path) -> bool:
 
 
 def is_problem(value: object) -> TypeGuard[ProblemObject]:
-    """Return True for a problem as an object."""
+    """Return True if `value` is a problem object."""
     return isinstance(getattr(type(value), "problem_kind", None), str)

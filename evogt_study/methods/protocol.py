@@ -1,8 +1,8 @@
-"""The contract of a method.
+"""Contract of a method.
 
 A method has `parameters`.  `Method.bind` makes a `BoundCase` from their values, and `BoundCase.run` computes a record.
-Each worker makes the method again, by ``of``, from a `MethodSpec`, which holds text and scalars only.  All other
-members are optional.
+Each worker creates the method with ``of`` from a `MethodSpec`, which holds only text and scalars.  A subclass may omit
+all members that are not abstract.
 """
 
 from __future__ import annotations
@@ -33,33 +33,36 @@ class Method(ABC):
     parameters: Mapping[str, Parameter]
     """Parameters by name."""
     variables: ClassVar[Mapping[str, Variable]] = {}
-    """Variables and coordinates of its records, by name.  The attributes of any other variable come with the record."""
+    """Declared variables and coordinates of the records, by name.
+
+    A record holds the attributes of all other variables.
+    """
     keywords: ClassVar[tuple[str, ...]] = ()
-    """Keywords in the metadata of its results."""
+    """Keywords for the metadata of result files."""
     stage_parameters: tuple[str, ...] | None = None
-    """Parameters of the early, expensive stages that cases share, outermost first.  None: nothing is shared."""
+    """Parameters of the early, expensive stages that cases share, outermost first, or None if cases share no stage."""
     key_only_parameters: Collection[str] = ()
-    """Parameters that decide neither `BoundCase.setup` nor the required parameters, work and memory of a case."""
+    """Parameters that affect neither `BoundCase.setup` nor the required parameters, work and memory of a case."""
     has_streams: bool = False
     """True if a parameter `rng` without a value receives a generator (`evogt_study.methods.streams`)."""
 
     @abstractmethod
     def bind(self, values: Values) -> BoundCase:
-        """Return the case with these values.  Raises InputError if they do not fit together."""
+        """Return the case with these values.  Raises InputError if the values are inconsistent."""
 
     def list_required_parameters(self, values: Values) -> tuple[str, ...]:
-        """Return the names of the parameters that a case with at least these values needs."""
+        """Return the names of all parameters that a case with these values requires."""
         return tuple(
             name for name, parameter in self.parameters.items() if parameter.default is None and not parameter.optional
         )
 
     @property
     def setup_parameters(self) -> tuple[str, ...]:
-        """Parameters that decide the setup."""
+        """Names of the parameters that affect the setup."""
         return tuple(name for name in self.parameters if name not in self.key_only_parameters)
 
     def list_scalar_variables(self, values: Values) -> tuple[str, ...] | None:
-        """Return the variables of a record that are single numbers, or None if only a run shows them."""
+        """Return the names of the variables that are single numbers, or None if they are unknown before a run."""
         return None
 
 
@@ -71,36 +74,42 @@ class BoundCase(ABC):
     def setup(self) -> str:
         """Canonical JSON of everything that decides the record, except `key_only_values`.
 
-        It contains neither parameters that the case does not use nor parameters that have their default value.
+        The setup contains neither parameters that the case does not use nor parameters with their default value.
         """
 
     @abstractmethod
     def run(self, share: StageCache) -> Record:
-        """Compute the case.  Any exception makes the run fail.  RunError is for expected reasons."""
+        """Compute the record of the case.
+
+        Any exception makes the run fail.  A method raises RunError for expected failures.
+        """
 
     @property
     def key_only_values(self) -> Values:
-        """Values of the method's `key_only_parameters` that the case uses.  They enter the key unchanged."""
+        """Values of the method's `key_only_parameters` that the case uses.
+
+        The run key contains these values unchanged.
+        """
         return {}
 
     @property
     def defaults(self) -> Values:
-        """Default values of the key-only parameters.  A value that equals its default does not enter the key."""
+        """Default values of the key-only parameters.  The run key omits a value that equals its default."""
         return {}
 
     @property
     def key(self) -> str:
-        """Run key: hash of the hash of `setup`, and `key_only_values`."""
+        """Run key, a hash of `setup` and `key_only_values`."""
         values, defaults = self.key_only_values, self.defaults
         entries = [make_entry(name, values[name], defaults) for name in sorted(values)]
         return hashlib.sha256(b"".join([hash_setup(self.setup), *entries])).hexdigest()[:KEY_DIGITS]
 
     def check(self) -> None:  # noqa: B027  # optional
-        """Raise InputError if the parameters of the case do not fit together."""
+        """Raise InputError if the parameters of the case are inconsistent."""
 
     @property
     def stages(self) -> Mapping[str, Hashable]:
-        """Name and key of each stage.  Cases with equal keys share the stage."""
+        """Key of each stage, by the name of the stage.  Cases with equal keys share the stage."""
         return {}
 
     @property
@@ -115,20 +124,20 @@ class BoundCase(ABC):
 
 
 class StageCache(Protocol):
-    """Results of stages that cases share."""
+    """Cache for the results of stages that cases share."""
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """Return the result of `stage` for `key`.  Call `compute` if it is not known."""
+        """Return the result of `stage` for `key`.  Call `compute` if the cache has no result."""
 
 
 @lru_cache(maxsize=64)  # all cases of a user function have one setup
 def hash_setup(setup: str) -> bytes:
-    """Return the hash of a setup, with which the text of a run key begins."""
+    """Return the hash of a setup, which is the first part of the text of a run key."""
     return hash_text(setup).encode()
 
 
 def make_entry(name: str, value: Value, defaults: Values) -> bytes:
-    """Return the entry of a parameter in the text of a run key: b"" for its default value."""
+    """Return the entry of a parameter in the text of a run key, or b"" for the default value."""
     if name in defaults and (value is defaults[name] or json_text(value) == json_text(defaults[name])):
         return b""
     return f"{json_text(name)}:{json_text(value)};".encode()
@@ -136,10 +145,11 @@ def make_entry(name: str, value: Value, defaults: Values) -> bytes:
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """Text and scalars from which a worker makes the method: its name or code, its problem and its output.
+    """Text and scalars from which a worker creates the method.
 
-    references: user functions that are reference solutions.  common: `evogt_study.methods.streams.Common`.  kinds: the
-    classes that parameters name (`Parameter.kinds`), as parameter, name and hash of the declared parameters.
+    `references` are user functions that are reference solutions.  `common` has the type
+    `evogt_study.methods.streams.Common`.  `kinds` lists the classes that parameters name (`Parameter.kinds`).  Each
+    entry of `kinds` holds a parameter, the name of a class, and a hash of its declared parameters.
     """
 
     method: str | UserCode | Alternatives[str | UserCode]
@@ -160,13 +170,13 @@ class MethodSpec:
 
     @property
     def declaration(self) -> str:
-        """JSON of the declaration of that code, or ""."""
+        """Declarations of all user code as JSON, or "" without user code."""
         known = {code.reference: code.declared for code in self.codes}
         return canonical_json({"codes": known}) if known else ""
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """All text of user code that decides the results."""
+        """Texts of the user code that affect the results."""
         return tuple(text for code in self.codes for text in code.sources)
 
     def with_codes(self, change: Callable[[UserCode], UserCode]) -> MethodSpec:
@@ -185,7 +195,8 @@ class MethodSpec:
 class Output:
     """Outputs to record besides scalars.
 
-    times: as in `TimeGrid.of`.  record: names of variables.  grid: points of the grid of a field, per dimension.
+    `times` has the form of the argument of `TimeGrid.of`.  `record` lists names of variables.  `grid` is the number of
+    grid points of a field in each dimension.
     """
 
     times: int | tuple[float, ...] = 2
@@ -195,13 +206,13 @@ class Output:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """Canonical JSON of the parts that enter the content of a case besides the times."""
+        """Canonical JSON of `record` and `grid` for the setup of a case.  `grid` is null if no field is recorded."""
         grid = str(self.grid) if "field" in self.record else "null"
         return {"record": canonical_json(sorted(self.record)), "grid": grid}
 
 
 @dataclass(frozen=True)
 class Alternatives(Generic[Part]):
-    """Several methods or problems, by the values of an axis."""
+    """Methods or problems by the values of an axis."""
 
     options: tuple[tuple[str, Part], ...]

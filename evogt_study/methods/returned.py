@@ -17,21 +17,22 @@ from evogt_study.schema.values import to_nanoseconds, to_numpy_date
 from evogt_study.schema.variables import RETURNED_DTYPE, explain_reserved_name, holds_attribute
 
 ALONE = "value"
-"""Name of a value that is returned without a name."""
+"""Name of the variable for a returned value without a name."""
 STORAGE_ATTRIBUTES = f"""
     missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
     {RETURNED_DTYPE}
 """.split()
-"""Attributes that say how a file stores values.  They are left out."""
+"""Attributes that describe how a file stores values, and that a record omits."""
 _WIDEST = {"f": 8, "c": 16}
-"""Bytes of the widest floating-point numbers that NetCDF has."""
+"""Number of bytes of the widest floating-point and complex types that a result can store."""
 
 
 def to_record(returned: Any) -> Record:
     """Return the record of an object that a function returned.  See docs/returned_values.md for the types.
 
-    A mapping inside a mapping gives names with an underscore.  A value without a name is named `value`.  A complex
-    value becomes two variables.  Raises ReturnError with the name of the variable if a result cannot hold its values.
+    A nested mapping gives names that are joined by an underscore.  A value without a name gets the name `value`.  A
+    complex value becomes two variables.  Raises ReturnError with the name of the variable if a result cannot hold its
+    values.
     """
     record = _RecordBuilder()
     if type(returned) is dict:  # the usual case
@@ -50,7 +51,8 @@ def to_record(returned: Any) -> Record:
 def remove_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
     """Return the record without scalar coordinates that repeat parameters.
 
-    Parameters are coordinates of the result.  Raises ReturnError if anything else has the name of a parameter.
+    The result stores parameters as coordinates.  Raises ReturnError if another part of the record has the name of a
+    parameter.
     """
     dims = {name for datum in record.variables.values() for name in datum.dims}
     if parameters.keys().isdisjoint({*record.variables, *record.coordinates, *dims}):
@@ -68,7 +70,7 @@ def remove_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
 
 
 class _RecordBuilder:
-    """Variables, coordinates and attributes that are found in a returned object."""
+    """Builder of a record from the parts of a returned object."""
 
     def __init__(self) -> None:
         self.variables: dict[str, Datum] = {}
@@ -79,7 +81,10 @@ class _RecordBuilder:
 
     # recognised by attributes: a worker imports neither pandas nor xarray nor SciPy
     def add(self, name: str, value: Any, of_object: bool = False) -> None:
-        """Add a value.  of_object: it is a field of a result object.  An empty name is the returned object itself."""
+        """Add a value under `name`, or "" for the returned object itself.
+
+        `of_object` marks a field of a result object.
+        """
         if hasattr(value, "to_xarray"):  # of pandas
             value = _to_xarray(name or ALONE, value)
         prefix = f"{name}_" if name else ""
@@ -112,7 +117,7 @@ class _RecordBuilder:
             self._add_datum(name or ALONE, tuple(f"{name or ALONE}_{i}" for i in range(array.ndim)), array, {})
 
     def add_mapping(self, prefix: str, values: Mapping[Any, Any]) -> None:
-        """Add the values of a mapping.  The names of mappings in it follow its own."""
+        """Add the values of a mapping.  Each name consists of `prefix` and the key."""
         for key, value in values.items():
             name = f"{prefix}{key}"
             # most values are numbers: the other tests would take a third of a quick run
@@ -124,7 +129,7 @@ class _RecordBuilder:
                 self.add(name, value)
 
     def _add_field(self, name: str, value: Any) -> None:
-        """Add a field of a result object.  An empty array is missing, a list of arrays is one variable for each."""
+        """Add a field of a result object.  Each array of a list becomes one variable, and an empty array is missing."""
         if isinstance(value, np.ndarray) and not value.size:
             self.lacks_a_value = True
         elif type(value) in (list, tuple) and value and all(getattr(each, "ndim", 0) for each in value):
@@ -134,7 +139,7 @@ class _RecordBuilder:
             self.add(name, value, of_object=True)
 
     def _add_dataset(self, prefix: str, data: Any) -> None:
-        """Add a Dataset.  prefix: the names of its group of a DataTree, or of the mapping that holds it."""
+        """Add a Dataset.  `prefix` is the path of its group in a DataTree, or of the mapping that holds it."""
         self._add_coordinates(prefix, data.coords)
         for name, value in data.data_vars.items():
             own = f"{prefix}{name}"
@@ -158,7 +163,7 @@ class _RecordBuilder:
                 raise ReturnError(f"the function returned two different coordinates `{name}`. Rename one")
 
     def _add_datum(self, name: str, dims: tuple[str, ...], value: Any, attributes: Mapping[str, Any]) -> None:
-        """Add a variable, or the real and the imaginary part of a complex one."""
+        """Add a variable, or two variables for the real and the imaginary part of complex values."""
         array = _check_array(name, value)
         for dim in dims:
             _check_name("dimension", dim)
@@ -177,7 +182,7 @@ class _RecordBuilder:
             self.variables[own] = Datum(dims, part, attributes)
 
     def _keep_attributes(self, name: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return the attributes that a file can have, and note the others as left out."""
+        """Return the attributes that a file can store, and add all other attributes to `left_out`."""
         kept = {}
         for key, value in attributes.items():
             is_named = _is_word(str(key)) and holds_attribute(str(key)) and key not in STORAGE_ATTRIBUTES
@@ -189,7 +194,7 @@ class _RecordBuilder:
 
 
 def is_result_object(value: Any) -> bool:
-    """Return True for a dataclass, a named tuple, or a result of SciPy, which may be a dictionary of its own."""
+    """Return True for a dataclass, a named tuple or a result object of SciPy."""
     if isinstance(value, type) or hasattr(value, "toarray"):  # sparse matrices of SciPy
         return False
     return hasattr(value, "_asdict") or is_dataclass(value) or _is_of_scipy(value)
@@ -200,7 +205,7 @@ def _is_of_scipy(value: Any) -> bool:
 
 
 def _iterate_fields(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a result object.  Private ones of SciPy are left out."""
+    """Yield name and value of each field of a result object, except private fields of SciPy objects."""
     found = value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", {})
     if is_dataclass(value):
         found = {field.name: getattr(value, field.name) for field in fields(value)}
@@ -210,7 +215,7 @@ def _iterate_fields(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_pair(value: Any) -> bool:
-    """Return True for ``(dims, array)``."""
+    """Return True for a tuple ``(dims, array)``."""
     if not (isinstance(value, tuple) and len(value) == 2) or isinstance(value[1], str):
         return False
     return all(isinstance(each, str) for each in (value[0] if isinstance(value[0], (list, tuple)) else [value[0]]))
@@ -220,7 +225,7 @@ def _is_pair(value: Any) -> bool:
 
 
 def _to_xarray(name: str, value: Any) -> Any:
-    """Return an object of pandas as an object of xarray.  Raises ReturnError if this would round an integer."""
+    """Convert a pandas object to an xarray object.  Raises ReturnError if the conversion would round an integer."""
     try:
         converted = value.to_xarray()
     except (ValueError, TypeError) as error:  # such as an index with equal rows
@@ -280,7 +285,7 @@ def _to_array(name: str, value: Any) -> npt.NDArray[Any]:
 
 
 def _convert_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return strings, numbers or dates that are objects in an array of their own type, anything else as it is."""
+    """Return an object array of strings, numbers or dates with a specific dtype, and any other array unchanged."""
     entries = list(array.ravel())
     if not entries or any(getattr(entry, "tzinfo", None) is not None for entry in entries):
         return array
@@ -302,13 +307,14 @@ def _convert_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _check_dimensions(record: Record) -> None:
-    """Raise ReturnError if a dimension has two lengths, or the name of a variable."""
+    """Raise ReturnError if a dimension has two lengths or the name of a variable."""
     lengths: dict[str, int] = {}
     for name, datum in (*record.variables.items(), *record.coordinates.items()):
         for dim, length in zip(datum.dims, datum.values.shape, strict=True):
             if lengths.setdefault(dim, length) != length:
                 raise ReturnError(
-                    f"the function returned `{name}` with {length} values along {dim}, and {lengths[dim]} elsewhere"
+                    f"the function returned `{name}` with {length} values along {dim}, but {lengths[dim]} in another "
+                    "variable"
                 )
     for name in record.variables:
         if name in lengths or name in record.coordinates:
@@ -334,11 +340,15 @@ def _is_word(name: str) -> bool:
 
 
 def _is_storable(value: Any) -> bool:
-    """Return True for a value that an attribute of NetCDF can have: text, a number, or a list of them."""
+    """Return True if a NetCDF attribute can store the value: a string, a number or a list."""
     if isinstance(value, (list, tuple)):
         if not value or isinstance(value[0], (list, tuple)):
             return False
-        return all(map(_is_storable, value)) and len({isinstance(each, str) for each in value}) == 1
+        if not all(map(_is_storable, value)) or len({isinstance(each, str) for each in value}) > 1:
+            return False
+        # NumPy makes floats of integers that have no common type
+        is_rounded = np.asarray(value).dtype.kind == "f"
+        return not is_rounded or all(not isinstance(each, int) or int(float(each)) == each for each in value)
     if isinstance(value, str):
         return _is_text(value)
     array = np.asarray(value) if isinstance(value, (int, float, np.ndarray, np.generic)) else np.array(None)

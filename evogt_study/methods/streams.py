@@ -1,10 +1,11 @@
-"""Random streams: the generator `rng` of a run, and draws without a seed.
+"""Random streams of runs: the generator `rng`, and draws from the global generators.
 
-`check_generators` refuses functions that capture a generator: each worker would have a copy and repeat the draws of the
-others.  Only what a function uses when it is called counts: not a generator from which its file made a constant array.
+A user function with an argument `rng` receives a generator if the study does not set `rng`.  The seed and a hash of the
+case determine the stream of this generator.  The run key determines the draws from the global generators of `random`
+and ``numpy.random``.
 
-A user function with an argument `rng` that the study does not set receives a generator.  The seed and a hash of the
-case decide its stream.  Draws from `random` and ``numpy.random`` that use no generator depend on the run key.
+`check_generators` raises StudyError if a function captures a generator.  Otherwise each worker would have a copy of the
+generator and repeat its draws.  A generator counts only if the function uses it during a call.
 """
 
 from __future__ import annotations
@@ -35,38 +36,38 @@ from evogt_study.schema.values import Values, canonical_json
 RNG, SEED = "rng", "seed"
 ALL, NONE = "all", "none"
 Common = str | tuple[str, ...]
-"""Parameters along which a seed is one stream: `ALL`, `NONE`, or names."""
+"""Parameters along which equal seeds share one stream: `ALL`, `NONE` or names."""
 STREAMS = "streams"
-"""Attribute of the coordinate `seed`: JSON with `common`, the parameters along which a seed is one stream."""
+"""Attribute of the coordinate `seed`: a JSON object whose entry `common` has the type `Common`."""
 GENERATORS = (
     np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence, random.Random,
 )  # fmt: skip
 GLOBAL_GENERATORS = (getattr(mtrand, "_rand", None), getattr(random, "_inst", None))
-"""The generators behind ``np.random`` and `random`, which are seeded before each run."""
+"""Global generators of ``numpy.random`` and `random`.  The package seeds them before each run."""
 CACHED = type(functools.lru_cache(lambda: None))
-"""The type that `functools.lru_cache` and `functools.cache` give a function."""
+"""Type of functions with the decorator `functools.cache` or `functools.lru_cache`."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 MAX_OBJECTS = 100_000
-"""Largest number of objects that are searched, in 0.3 s.  A larger graph is data of a library, such as a mesh."""
+"""Largest number of objects to search, which takes 0.3 s.  A larger graph is library data, such as a mesh."""
 
 
 def add_seed(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return the parameters of a function.  A function with `rng` also has a `seed`, and `rng` may have no value."""
+    """Return the parameters of a function.  If the function has `rng`, add `seed` and make `rng` optional."""
     if RNG not in parameters:
         return dict(parameters)
     known = parameters[SEED].default if SEED in parameters else None
     default = None if isinstance(known, bool) or not isinstance(known, (int, np.integer)) else known
     seed = Parameter(
         SEED, "an integer >= 0", integer(0), "seed of the random stream", default=default,
-        remedy="the generator `rng` is made from it: set it in [axes] or [constants]",
+        remedy="set `seed` in [axes] or [constants]. It decides the generator `rng`",
     )  # fmt: skip
     return {**parameters, RNG: replace(parameters[RNG], default=None, optional=True), SEED: seed}
 
 
 def hash_words(values: Values, common: Common) -> list[int]:
-    """Return the integers of a case: none if its seed is one stream everywhere, else 8, of its other parameters.
+    """Return 8 integers that identify the stream of a case, or none if equal seeds share one stream everywhere.
 
-    values: also the name of the function under "method", and the problem under "problem", which can be axes.
+    `values` also holds the name of the function under "method" and the problem under "problem".
     """
     shared = {*values} if common == ALL else {SEED, *(common if isinstance(common, tuple) else ())}
     own = {name: value for name, value in values.items() if name not in shared}
@@ -78,27 +79,27 @@ def hash_words(values: Values, common: Common) -> list[int]:
 
 
 def make_generator(values: Values, common: Common) -> np.random.Generator:
-    """Return the generator of a case.  If its seed is one stream everywhere, it is ``default_rng(seed)``."""
+    """Return the generator of a case, which is ``default_rng(seed)`` if equal seeds share one stream everywhere."""
     seed: Any = values[SEED]
     return np.random.default_rng(np.random.SeedSequence([int(seed), *hash_words(values, common)]))
 
 
 class _LateSeed(np.random.MT19937):
-    """Generator behind ``numpy.random`` that is seeded from a run key when the run first uses it.
+    """Global generator of ``numpy.random`` that is seeded from the run key at the first draw of a run.
 
-    Seeding takes 8 us, a fifth of a trivial run.  NumPy enters the `lock` of its generator before it draws, so a lock
-    that seeds is in its place until then.
+    Seeding takes 8 us, a fifth of a trivial run.  NumPy enters the `lock` of a generator before each draw.  Until the
+    first draw, this object is the lock and seeds the generator.
     """
 
     key, is_late = "", False
-    """The run key until the generator is seeded from it, and whether `lock` seeds."""
+    """`key` is the run key until the generator is seeded.  `is_late` is true while the lock seeds the generator."""
 
     @property
     def lock(self) -> Any:  # type: ignore[override]
         return self if self.is_late else super().lock
 
     def install(self, key: str) -> None:
-        """Make this the generator of ``numpy.random`` for a run."""
+        """Install this generator in ``numpy.random`` for the run with the run key `key`."""
         self.key = ""
         if not self.is_late or mtrand.get_bit_generator() is not self:  # a run has drawn, or replaced it
             self.is_late = True
@@ -113,7 +114,7 @@ class _LateSeed(np.random.MT19937):
         super().lock.release()
 
     def seed_now(self) -> None:
-        """Seed the generator unless it is seeded, and let NumPy draw without this lock."""
+        """Seed the generator if it is not seeded, and restore its usual lock."""
         if self.key:
             key, self.key, self.is_late = self.key, "", False
             super()._legacy_seeding(np.frombuffer(hashlib.sha256(key.encode()).digest(), dtype="<u4"))
@@ -140,7 +141,7 @@ _LateSeed.__name__ = np.random.MT19937.__name__  # which NumPy compares before i
 
 @contextmanager
 def isolate_global_draws() -> Iterator[Callable[[str], None]]:
-    """Yield a function that seeds `random` and ``numpy.random`` from a run key; restore both at the end."""
+    """Yield a function that seeds `random` and ``numpy.random`` from a run key.  Restore both generators at the end."""
     late = _LateSeed(0)
 
     def seed_draws(key: str) -> None:
@@ -168,7 +169,7 @@ def check_generators(function: Any, reference: str) -> None:
             if not isinstance(value, random.SystemRandom) and not any(value is each for each in GLOBAL_GENERATORS):
                 raise StudyError(
                     f"`{name or type(value).__name__}` of {reference} is a random generator, whose draws every worker "
-                    "would repeat; let the function have an argument `rng`, or make the generator inside the function "
+                    "would repeat. Add an argument `rng` to the function, or create the generator inside the function "
                     "with np.random.default_rng(seed)"
                 )
             continue
@@ -176,7 +177,7 @@ def check_generators(function: Any, reference: str) -> None:
 
 
 def _list_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a value refers to, with names for messages."""
+    """Yield each object that a value refers to, with a name for messages."""
     before = f"{name}." if name else ""
     if isinstance(value, FunctionType):
         yield from _list_captured(value)
@@ -207,7 +208,7 @@ def _list_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _list_attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what an object holds.  Nothing is computed: neither properties nor `__getattr__` are called."""
+    """Yield name and value of each attribute of an object, without calls of properties or `__getattr__`."""
     with suppress(AttributeError, TypeError):
         yield from object.__getattribute__(value, "__dict__").items()
     for kind in type(value).__mro__:
@@ -218,7 +219,7 @@ def _list_attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield defaults, closure, and the globals that its code names."""
+    """Yield the defaults, the closure values and the used globals of a function."""
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     yield from zip(positional[::-1], (function.__defaults__ or ())[::-1], strict=False)
@@ -239,7 +240,7 @@ def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _list_used(name: str, module: ModuleType, attributes: set[str]) -> Iterator[tuple[str, Any]]:
-    """Yield what the code of a function names of a module of the user."""
+    """Yield the attributes of a user module that the code of a function names."""
     if is_local(module):
         for each in sorted(attributes & vars(module).keys()):
             value = vars(module)[each]
@@ -252,7 +253,7 @@ def _list_used(name: str, module: ModuleType, attributes: set[str]) -> Iterator[
 
 # only LOAD_GLOBAL shows that a function uses a global: `co_names` has attributes too
 def _list_names(code: CodeType) -> tuple[set[str], set[str], set[str]]:
-    """Return the names of globals, of imported modules, and of attributes, in code and in the functions inside it."""
+    """Return the names of globals, imported modules and attributes in code, including nested functions."""
     names, modules, attributes = set[str](), set[str](), set[str]()
     for inner in iterate_codes(code):
         attributes.update(inner.co_names)

@@ -1,7 +1,7 @@
-"""Read Python text as statements, with the names that each one binds, uses and changes; find the text of a function.
+"""Parse Python text into statements with the names that they bind, use and change, and find the text of functions.
 
-Nothing is executed or imported.  The form of a text is a hash of its syntax tree.  It is the same on all supported
-versions of Python, and ignores comments, docstrings, positions and layout.
+The module executes and imports no user code.  The form of a text is a hash of its syntax tree.  All supported versions
+of Python give equal forms.  The form ignores comments, docstrings, positions and layout.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def hash_of(content: Any) -> str:
 
 
 def hash_part(kind: str, **parts: Any) -> str:
-    """Return the form of a part of a text, or of a value: the hash of its kind and of the forms of its parts."""
+    """Return the form of a syntax node or a value, which is a hash of its kind and of the forms of its parts."""
     return hash_of([kind, *([name, part] for name, part in parts.items() if part is not None and part != [])])
 
 
 def hash_constant(value: Any) -> str:
-    """Return the form of a number, string, boolean or other constant.  The numbers 1, 1.0 and True differ."""
+    """Return the form of a number, string, boolean or other constant.  The forms of 1, 1.0 and True differ."""
     text = value if type(value) is str else hex(value) if type(value) is int else repr(value)
     return hash_part("Constant", type=type(value).__name__, value=text)
 
 
 def hash_import(name: str) -> str:
-    """Return the form of something that is installed, which counts by its name."""
+    """Return the form of an installed object, which is a hash of its name."""
     return hash_part("import", name=name)
 
 
@@ -78,10 +78,10 @@ def _is_text(node: ast.stmt) -> bool:
 
 @dataclass(frozen=True)
 class Import:
-    """One import: `module` bound to `name`, or its `attribute`, which may be a module too.
+    """One import of a module, or of its `attribute`, which may be a module too.
 
-    name: "" inside a function, "*" for all names.  level: leading dots.  loads: the whole name in ``import a.b``, which
-    binds only `a`.
+    `name` is the bound name, "" inside a function, or "*" for all names.  `level` is the number of leading dots.
+    `loads` is the whole name in ``import a.b``, which binds only `a`.
     """
 
     name: str
@@ -98,11 +98,11 @@ class Import:
 
 
 class Names(ast.NodeVisitor):
-    """The names in one scope: of a file, a function or a comprehension.
+    """Names in one scope: a statement, a function or a comprehension.
 
-    uses: names that come from outside, with the attributes behind them, as in "np.linalg.norm".  binds: names that get
-    a value.  outer: names that belong to an outer scope.  changes: names whose attributes, entries or global values are
-    set.  calls: names whose methods are called.
+    `uses` holds names from outside with their attributes, such as "np.linalg.norm".  `binds` holds names that get a
+    value.  `outer` holds names of an outer scope.  `changes` holds names whose attributes, entries or global values are
+    set.  `calls` holds names whose methods are called.
     """
 
     def __init__(self, *nodes: ast.AST, binds: Iterable[str] = ()) -> None:
@@ -113,7 +113,10 @@ class Names(ast.NodeVisitor):
             self.visit(node)
 
     def _include(self, inner: Names, *, is_class: bool = False) -> None:
-        """Add what an inner scope takes from this one.  The methods of a class do not see the names of its body."""
+        """Add the names that an inner scope uses from this scope.
+
+        Methods of a class do not see names of the class body.
+        """
         local = set() if is_class else inner.binds - inner.outer
         self.uses |= {name for name in inner.uses if get_root(name) not in local}
         self.changes |= inner.changes - local
@@ -197,7 +200,7 @@ class Names(ast.NodeVisitor):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension  # noqa: N815
 
     def _visit_with_name(self, node: Any) -> None:
-        """An exception or a pattern, which may bind a name."""
+        """Visit an exception handler or a pattern, which may bind a name."""
         name = node.rest if isinstance(node, ast.MatchMapping) else node.name
         self.binds |= {name} if name else set()
         self.generic_visit(node)
@@ -206,14 +209,14 @@ class Names(ast.NodeVisitor):
 
 
 def find_owner(node: ast.expr) -> str:
-    """Return the name of the variable whose attribute or entry this is, or "" for another expression."""
+    """Return the variable at the start of an attribute or entry expression, or "" for another expression."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def get_root(name: str) -> str:
-    """Return a dotted name without its attributes."""
+    """Return the first part of a dotted name."""
     return name.partition(".")[0]
 
 
@@ -229,13 +232,16 @@ def _list_outer_parts(node: Any) -> list[ast.AST]:
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """A statement at the top level of a file."""
+    """Statement at the top level of a file."""
 
     node: ast.stmt
 
     @cached_property
     def form(self) -> str:
-        """Its form.  An assignment has the form of its value, and an import the form of the imported thing."""
+        """Form of the statement.
+
+        An assignment has the form of its value, and an import has the form of the imported object.
+        """
         if isinstance(self.node, IMPORTS):
             (each,) = self.names.imports
             return hash_import(f"{'.' * each.level}{each.module}.{each.attribute}".rstrip("."))
@@ -243,28 +249,28 @@ class Statement:
 
     @cached_property
     def names(self) -> Names:
-        """The names in it."""
+        """Names that the statement binds, uses and changes."""
         return Names(self.node)
 
     @cached_property
     def roots(self) -> set[str]:
-        """Names that it uses, without attributes."""
+        """Names that the statement uses, without attributes."""
         return set(map(get_root, self.names.uses))
 
     @cached_property
     def roots_at_import(self) -> set[str]:
-        """Names that it uses when the file is imported, without attributes."""
+        """Names that the statement uses during the import of the file, without attributes."""
         is_function = isinstance(self.node, FUNCTIONS)
         return set(map(get_root, Names(*_list_outer_parts(self.node)).uses)) if is_function else self.roots
 
     @cached_property
     def is_idle(self) -> bool:
-        """True for docstrings and for code that only a script executes."""
+        """True for a docstring, and for code that runs only in a script."""
         return _is_text(self.node) or (isinstance(self.node, ast.If) and ast.unparse(self.node.test) in _GUARDS)
 
     @property
     def assigned(self) -> ast.expr | None:
-        """The value of ``name = value``, or None for other statements."""
+        """Value of an assignment ``name = value``, or None for other statements."""
         match self.node:
             case ast.Assign(targets=[ast.Name()], value=value):
                 return value
@@ -272,12 +278,15 @@ class Statement:
 
     @cached_property
     def is_fixed(self) -> bool:
-        """True for a definition, an import or a constant: what it binds does not change by being used."""
+        """True for a definition, an import or a constant.  Using the bound name does not change its value."""
         return isinstance(self.node, (*DEFINITIONS, *IMPORTS)) or is_constant(self.assigned)
 
     @cached_property
     def is_ordered(self) -> bool:
-        """True if its position among the statements counts: for all except definitions and values without calls."""
+        """True if the position of the statement counts.
+
+        The position of definitions, imports and plain values does not count.
+        """
         if self.assigned is None:
             return not isinstance(self.node, (*DEFINITIONS, *IMPORTS))
         calls = [part for part in ast.walk(self.assigned) if isinstance(part, (ast.Call, ast.Await))]
@@ -286,13 +295,13 @@ class Statement:
 
 
 def is_constant(node: ast.expr | None) -> bool:
-    """Return True for a number, string, boolean or other constant."""
+    """Return True if a node is a number, a string, a boolean or another constant."""
     return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
 
 
 @lru_cache(maxsize=64)
 def parse_statements(text: str) -> tuple[Statement, ...]:
-    """Return the statements of a file, each import and each value as one, or none if it is no Python."""
+    """Return the statements of a file, with one statement for each import and value, or () for invalid Python."""
     try:
         return tuple(Statement(part) for node in ast.parse(text).body for part in _split(node))
     except (SyntaxError, ValueError, RecursionError):
@@ -346,7 +355,7 @@ def find_function(value: Any) -> Any:
 
 @lru_cache(maxsize=32)
 def find_functions(text: str) -> Mapping[str, Sequence[tuple[Any, Any]]]:
-    """Return the syntax trees of all functions in a text by their qualified names, each with its `describe_code`."""
+    """Return the syntax trees and compiled code of all functions in a text, by qualified name."""
     found: dict[str, list[tuple[Any, Any]]] = {}
     try:
         tree = ast.parse(text)
@@ -368,7 +377,7 @@ def find_functions(text: str) -> Mapping[str, Sequence[tuple[Any, Any]]]:
 
 
 def iterate_codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield compiled code, and the code of the functions inside it."""
+    """Yield a code object and the code objects of its nested functions."""
     yield code
     for each in code.co_consts:
         if isinstance(each, CodeType):
@@ -389,7 +398,7 @@ def describe_code(code: CodeType) -> Any:
 
 
 def list_cells(names: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a notebook's cells, in their order, as far as Python knows them."""
+    """Return the known texts of the cells of a notebook, in order."""
     cells = names.get("In")
     if not (isinstance(cells, list) and all(isinstance(each, str) for each in cells)):
         own = [unwrap(value) for value in list(names.values())]
@@ -401,7 +410,7 @@ def list_cells(names: Mapping[str, Any]) -> list[str]:
 
 
 def remove_replaced(statements: Sequence[Statement]) -> list[Statement]:
-    """Return the statements without definitions that a later cell has replaced.  Equal ones count once."""
+    """Return the statements without definitions that a later cell has replaced.  Equal statements count once."""
     kept: list[Statement] = []
     last: dict[str, str] = {}
     for each in reversed(statements):

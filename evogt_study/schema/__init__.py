@@ -1,8 +1,7 @@
-"""One declaration for each parameter, variable and record.
+"""Declarations of parameters, variables and records.
 
-- `values`: canonical form, JSON, hashes and coordinates of values
-- `parameters`: `Parameter`: name, valid values, text for figures; fields of dataclasses as parameters
-- `status`: `Status` of a run, numbers of runs by status
-- `variables`: `Variable`, run metadata, reserved names, accuracy warnings
-- `records`: `Case`, `Record`, `RunRecords`
+`values` defines the canonical form, the JSON, the hashes and the coordinates of values.  `parameters` defines
+`Parameter` and reads parameters from the fields of dataclasses.  `status` defines the `Status` of a run and counts runs
+by status.  `variables` defines `Variable`, run metadata, reserved names and accuracy warnings.  `records` defines
+`Case`, `Record` and `RunRecords`.
 """

@@ -1,8 +1,8 @@
-"""Declare parameters: how to read and check their values, and how to describe their coordinates.
+"""Declarations of parameters: valid values, and attributes of coordinates.
 
-`Parameter` declares one parameter.  `parameter_field` makes a dataclass field that declares one, and
-`declared_parameters` reads the fields of a dataclass.
-`integer` to `read_anything` are readers of raw values.
+`Parameter` declares one parameter.  `parameter_field` makes a dataclass field that declares a parameter.
+`declared_parameters` reads all fields of a dataclass.  The functions from `integer` to `several` make readers, which
+convert raw values to canonical form.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ from evogt_study.schema.variables import LABEL
 
 T = TypeVar("T")
 Reader = Callable[[Any], Value]
-"""Convert a raw value to canonical form.  Raises ValueError if it is not valid."""
+"""Function that converts a raw value to canonical form.  It raises ValueError if the value is not valid."""
 DECLARES = "declares"
-"""Key of the metadata of a field under which its declaration is."""
+"""Metadata key of a dataclass field for the declaration of a parameter."""
 BITS = 64
-"""Integers of a parameter are below 2 to this power: int64 or uint64 in the file."""
+"""Maximum number of bits of an integer parameter.  A file stores integers as int64 or uint64."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter: its name, its valid values (`wanted` as text, `read`), and the attributes of its coordinate.
+    """Declaration of a parameter: its name, its valid values, and the attributes of its coordinate.
 
-    default: None if a study must give a value.  optional: a case may have no value.  resolve: reads a raw value with
-    the folder of the study, to which paths are relative.  takes_code: a string "file.py:name" is a user function.
-    short: label in figures.  kinds: classes that its values name, whose parameters are parameters of the study too.
-    make: returns the attribute of a class for a value, such as the member of an enumeration.
+    `wanted` describes the valid values in text, and `read` converts a valid value.  `default` is None if a study must
+    give a value.  If `optional` is true, a case may have no value.  `resolve` reads a raw value with the folder of the
+    study, to which paths are relative.  If `takes_code` is true, a string "file.py:name" is a user function.
+
+    `short` is the label in figures.  `kinds` holds classes that the values name.  The parameters of these classes are
+    parameters of the study too.  `make` converts a value to the attribute of a class, such as a member of an
+    enumeration.
     """
 
     name: str
@@ -60,7 +63,7 @@ class Parameter:
     make: Callable[[Any], Any] = lambda value: value
 
     def value(self, raw: Any, where: str = "") -> Value:
-        """Return `raw` in canonical form.  Raises ParameterError with the place `where` it was written."""
+        """Return `raw` in canonical form.  Raises ParameterError with the place `where` if `raw` is not valid."""
         try:
             return self.read(raw)
         # RecursionError: of lists that are nested too deeply
@@ -74,7 +77,7 @@ class Parameter:
             raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
 
     def attributes(self, label: object) -> dict[str, str]:
-        """Return the attributes of the parameter's coordinate.  It has no units if `label` is a string or a date."""
+        """Return the attributes of the coordinate.  A coordinate of strings or dates has no units."""
         units = "" if isinstance(label, (str, np.datetime64, np.timedelta64)) else self.units
         written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment, LABEL: self.short}
         return {key: text for key, text in written.items() if text}
@@ -84,13 +87,13 @@ def parameter_field(
     wanted: str, read: Reader, long_name: str = "", comment: str = "", *, default: Value | None = None,
     optional: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
-    """Return a dataclass field that declares the parameter of its name.  more: further fields of `Parameter`."""
+    """Return a dataclass field that declares a parameter.  `more` holds further fields of `Parameter`."""
     metadata = {DECLARES: Parameter("", wanted, read, long_name, comment, **more)}
     return field(default=default if default is not None or optional else MISSING, metadata=metadata)
 
 
 def same_as(kind: type, name: str) -> Any:
-    """Return a field that declares the parameter `name` as the dataclass `kind` does."""
+    """Return a field with the declaration of the parameter `name` in the dataclass `kind`."""
     (known,) = (part for part in fields(kind) if part.name == name)
     return field(default=known.default, metadata=known.metadata)
 
@@ -101,7 +104,7 @@ def get_defaults(parameters: Mapping[str, Parameter]) -> dict[str, Value]:
 
 
 def make_typed(kind: Callable[..., T], values: Values) -> T:
-    """Make a dataclass of parameters from the values of a case.  Values that it does not declare are ignored."""
+    """Return an instance of a dataclass with the values of a case, without undeclared values."""
     return kind(**{name: values[name] for name in field_names(kind) if name in values})
 
 
@@ -112,7 +115,10 @@ def field_names(kind: Any) -> tuple[str, ...]:
 
 
 def integer(minimum: int, maximum: int = 2**BITS - 1) -> Reader:
-    """Read integers in [`minimum`, `maximum`].  60.0 is not an integer: it would name the same run twice."""
+    """Return a reader of integers in [`minimum`, `maximum`].
+
+    A float such as 60.0 is not valid, because its run key differs.
+    """
     return _read_if(lambda value: type(value) is not bool and isinstance(value, int) and minimum <= value <= maximum)
 
 
@@ -129,7 +135,7 @@ def _read_if(admits: Callable[[Any], bool]) -> Reader:
 def real(
     low: float = float("-inf"), high: float = float("inf"), *, low_included: bool = False, high_included: bool = False
 ) -> Reader:
-    """Read finite numbers in (low, high), with the end points that are included."""
+    """Return a reader of finite numbers in (`low`, `high`), optionally with the end points."""
 
     def admits(value: Any) -> bool:
         if type(value) is bool or not isinstance(value, (int, float)):
@@ -142,22 +148,22 @@ def real(
 
 
 def choice(options: Container[str]) -> Reader:
-    """Read one of several strings."""
+    """Return a reader of strings in `options`."""
     return _read_if(lambda value: isinstance(value, str) and value in options)
 
 
 def registry_key(kinds: Mapping[str, object]) -> Reader:
-    """Read a key of a mapping, such as a `Registry`, that raises ParameterError for unknown keys."""
+    """Return a reader of the keys of a mapping.  A `Registry` raises ParameterError for an unknown key."""
     return _read_if(lambda value: isinstance(value, str) and kinds[value] is not None)
 
 
 def one_or_several(single: Reader) -> Reader:
-    """Read a value, or a list of at least one value."""
+    """Return a reader of one value or of a list with at least one value."""
     return lambda raw: several(single)(raw) if isinstance(raw, (list, tuple)) else single(raw)
 
 
 def several(single: Reader) -> Reader:
-    """Read a list of at least one value."""
+    """Return a reader of lists with at least one value."""
 
     def read(raw: Any) -> Value:
         if not isinstance(raw, (list, tuple)) or not raw:
@@ -168,21 +174,21 @@ def several(single: Reader) -> Reader:
 
 
 def read_anything(raw: Any) -> Value:
-    """Return any value as it is: the parameters of a user function."""
+    """Return any value in canonical form, as for the parameters of user functions."""
     return to_canonical(raw)
 
 
 NO_PARAMETER: Mapping[str, None] = {DECLARES: None}
-"""Metadata of a field that is no parameter."""
+"""Metadata of a dataclass field that is not a parameter."""
 
 
 @cache  # used for each case
 def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
     """Return the parameters that the fields of a dataclass declare, by name.
 
-    A field that a base class declares keeps this declaration, also if the subclass gives it another default.
+    A field keeps the declaration of its base class, even if the subclass changes the default.
 
-    Raises InputError for a type that declares no parameter, and for a default that is not valid.
+    Raises InputError if a type cannot declare a parameter, or if a default is not valid.
     """
     own = [each for each in inspect.get_annotations(kind).values() if "ClassVar" not in str(each)]
     if own and "__dataclass_fields__" not in vars(kind):
@@ -205,7 +211,7 @@ def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
 class Parametrised:
     """A frozen dataclass whose fields are parameters of a study.
 
-    Raises ParameterError for a value that its declaration does not admit.
+    Raises ParameterError if a value is not valid for its parameter.
     """
 
     if TYPE_CHECKING:
@@ -220,25 +226,25 @@ class Parametrised:
 
     @classmethod
     def parameters(cls) -> Mapping[str, Parameter]:
-        """Return its parameters by name."""
+        """Return the parameters of the class by name."""
         kind: Any = cls
         return declared_parameters(kind)
 
     @classmethod
     def list_required_parameters(cls, given: Collection[str]) -> tuple[str, ...]:
-        """Return the names of the parameters that it needs beside those `given`, which may be among them."""
+        """Return the names of the parameters without a default value, also if they are in `given`."""
         return tuple(name for name, each in cls.parameters().items() if each.default is None and not each.optional)
 
     @property
     def values(self) -> dict[str, Value]:
-        """Values of its parameters as a study holds them, without None."""
+        """Values of all parameters that are not None, in the form of a study."""
         found = {name: getattr(self, name) for name in self.parameters()}
         plain = {name: value.value if isinstance(value, Enum) else value for name, value in found.items()}
         return {name: value for name, value in plain.items() if value is not None}
 
 
 def _find_declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
-    """Return the declaration of a field by `parameter_field`, here or in a base class, else by its type."""
+    """Return the declaration of a field by `parameter_field` in the class or a base class, or else by its type."""
     for base in kind.__mro__:
         known = vars(base).get("__dataclass_fields__", {}).get(part.name)
         if known is not None and DECLARES in known.metadata:
@@ -256,7 +262,7 @@ def _find_declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
 
 @cache  # so that equal types of two classes are equal declarations
 def _declare_by_type(hint: Any) -> Parameter:
-    """Return the declaration that a type makes.  Raises TypeError if there is none."""
+    """Return the declaration that follows from a type.  Raises TypeError if the type is not supported."""
     whole = _list_options(hint)
     options = [option for option in whole if option is not NoneType]
     if len(options) == 1 and isinstance(options[0], type) and issubclass(options[0], Enum):
@@ -276,7 +282,10 @@ def _list_options(hint: Any) -> tuple[Any, ...]:
 
 @cache
 def _make_reader(hint: Any) -> tuple[str, Reader]:
-    """Return the valid values as text, and their reader.  Raises TypeError for a type without one."""
+    """Return the description and the reader of the valid values of a type.
+
+    Raises TypeError for an unsupported type.
+    """
     if hint in _PLAIN:
         return _PLAIN[hint]
     if get_origin(hint) is Literal:

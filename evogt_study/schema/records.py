@@ -1,4 +1,4 @@
-"""Cases and the records of their runs, which a study, its workers and its result exchange."""
+"""Cases and records of runs, which the study, the workers and the result exchange."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ VARIABLE, COORDINATE, ATTRIBUTE = "variable", "coordinate", "attribute"
 """Roles of values: variables, coordinates, and attributes of a returned Dataset."""
 NUMBERS, STRINGS = "numbers", "strings"
 EXACT = 2**53
-"""Largest magnitude up to which float64 holds every integer."""
+"""Limit up to which float64 represents every integer exactly."""
 _KINDS = {"U": STRINGS, "O": STRINGS, "M": "dates", "m": "durations"}
 
 
 def classify_dtype(dtype: np.dtype[Any]) -> str:
-    """Return what values of this dtype are: numbers (also booleans), strings, dates or durations."""
+    """Return "numbers" (also for booleans), "strings", "dates" or "durations", the kind of the values of a dtype."""
     return _KINDS.get(dtype.kind, NUMBERS)
 
 
 class Datum(NamedTuple):
-    """One variable of a record: its dimensions, its values, and its attributes if the method does not declare it."""
+    """Variable of a record: dimensions, values, and attributes if the method does not declare the variable."""
 
     dims: tuple[str, ...]
     values: npt.NDArray[Any]
@@ -38,7 +38,7 @@ class Datum(NamedTuple):
 class Record:
     """Values of one run: variables, coordinates that are not axes of the study, and attributes of a Dataset.
 
-    left_out: parts of the returned object that a result cannot hold.
+    `left_out` lists the parts of the returned object that a result cannot hold.
     """
 
     variables: Mapping[str, Datum]
@@ -48,12 +48,12 @@ class Record:
 
     @property
     def size(self) -> int:
-        """Bytes of the values of all variables and coordinates."""
+        """Number of bytes of the values of all variables and coordinates."""
         return sum([datum.values.nbytes for datum in (*self.variables.values(), *self.coordinates.values())])
 
 
 class Needs(NamedTuple):
-    """What a run needs: megabytes of memory, cores, minutes and a queue, or 0 or "" if the study does not say it."""
+    """Resources of a run: memory in MB, cores, minutes and queue.  An unset resource is 0 or ""."""
 
     memory: int = 0
     cores: int = 0
@@ -62,7 +62,7 @@ class Needs(NamedTuple):
 
     @property
     def worker_resources(self) -> dict[str, float]:
-        """Resources of a Dask worker that the run takes."""
+        """Resources of a Dask worker that the run requires."""
         amounts = {"cores": self.cores, "memory": self.memory * 1e6}
         return {name: amount for name, amount in amounts.items() if amount}
 
@@ -72,7 +72,7 @@ NO_NEEDS = Needs()
 
 @dataclass(frozen=True)
 class Case:
-    """One combination of parameter values: its number, its parameters, its run key, and what its run needs."""
+    """One combination of parameter values, with its number, its run key and the resources of its run."""
 
     index: int
     values: dict[str, Value]
@@ -82,10 +82,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Stack:
-    """One variable of several runs whose arrays have one shape.  `values` has one row for each run in `rows`.
+    """One variable of several runs, with one row of `values` for each run in `rows`.
 
-    They are an array, or packed arrays (`storage.arrays.Packed`), which may have different lengths and are read when
-    they are used.
+    `values` is an array, or packed arrays (`storage.arrays.Packed`).  Packed arrays may have different lengths, and are
+    read on access.
     """
 
     name: str
@@ -96,20 +96,20 @@ class Stack:
     role: str = VARIABLE
 
     def select(self, kept: npt.NDArray[Any]) -> Stack:
-        """Return the entries at `kept`, a mask or indices, with the numbers of their runs."""
+        """Return the stack of the runs at `kept`, a mask or indices."""
         return replace(self, rows=self.rows[kept], values=self.values[kept])
 
 
 ENTRIES = ("keys", "status", "messages", "wall_seconds", "attempts", "software", "outputs")
-"""Fields of records with one entry for each run."""
+"""Fields of `RunRecords` with one entry for each run."""
 
 
 @dataclass(frozen=True)
 class RunRecords:
-    """Records of several runs: one entry for each run in each list, and stacked variables of the runs that are ok.
+    """Records of several runs, with one entry for each run in each list.  `stacks` holds the variables of ok runs.
 
-    outputs: what each run printed; empty: no run printed anything.  left_out: parts of returned objects that a result
-    cannot hold.
+    `outputs` holds the printed text of each run, and is empty if no run printed anything.  `left_out` lists the parts
+    of returned objects that a result cannot hold.
     """
 
     keys: tuple[str, ...]
@@ -123,7 +123,7 @@ class RunRecords:
     left_out: tuple[str, ...] = ()
 
     def select_rows(self, rows: npt.NDArray[np.intp]) -> RunRecords:
-        """Return the runs at `rows`, which increase."""
+        """Return the records of the runs at `rows`, which must be in increasing order."""
         if len(rows) == len(self.keys):
             return self
         parts = (stack.select(np.isin(stack.rows, rows)) for stack in self.stacks)
@@ -137,7 +137,7 @@ class RunRecords:
         return replace(self, **some, stacks=stacks)
 
     def mark_failed(self, messages: Mapping[int, str]) -> RunRecords:
-        """Return the records with the runs of `messages`, by their rows, failed and without values."""
+        """Return the records with status failed and without values at the rows in `messages`."""
         status, rows = self.status.copy(), list(messages)
         status[rows] = Status.failed
         kept = (stack.select(~np.isin(stack.rows, rows)) for stack in self.stacks)
@@ -150,7 +150,10 @@ class RunRecords:
 
 
 def stack_records(records: Sequence[Record | None]) -> tuple[Stack, ...]:
-    """Return the values of the records: those with equal name, dtype, shape and attributes in one array."""
+    """Return the values of the records in stacks.
+
+    Values with equal name, dtype, shape and attributes share a stack.
+    """
     groups: dict[tuple[Any, ...], list[tuple[int, Datum]]] = {}
     for row, record in enumerate(records):
         if record is None:
@@ -170,7 +173,7 @@ def stack_records(records: Sequence[Record | None]) -> tuple[Stack, ...]:
 
 
 def _describe_array(values: Any, shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what values in one array have in common.  Strings of any width are alike."""
+    """Return the properties that the values of a stack share.  Strings of different widths can share a stack."""
     if not isinstance(values, np.ndarray):
         return "packed", repr(attributes)
     # as text: attributes may hold lists, which have no hash

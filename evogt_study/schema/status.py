@@ -1,6 +1,6 @@
 """Status of a run, and the numbers of runs by status.
 
-It imports no NumPy, so that `evogt run` knows a complete result at once.
+The module does not import NumPy, so that `evogt run` recognises a complete result quickly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Status(IntEnum):
 
 @dataclass(frozen=True)
 class Message:
-    """Messages that differ only in their numbers: the number of runs, an example, and its place in the study."""
+    """Group of run messages that differ only in their numbers, with the number of runs and one example."""
 
     text: str
     count: int
@@ -34,9 +34,10 @@ class Message:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Runs in one state, "not run" or "not ok", by the values of one axis.
+    """Numbers of runs that are "not run" or "not ok", by the values of one axis.
 
-    values: (value, runs in the state, planned runs) for the first values with such runs.  more: number of the others.
+    `values` holds the first axis values with such runs, each with the number of such runs and the number of planned
+    runs.  `more` is the number of further axis values with such runs.
     """
 
     state: str
@@ -47,9 +48,9 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Completeness:
-    """Planned runs, counts by status without zeros, missing runs by axis, and messages, the most frequent first.
+    """Numbers of planned, finished and missing runs of a study, and the most frequent messages.
 
-    A run that is at several of the study's `points` counts once.
+    A run that several cases share counts once.  `points` is the number of cases.
     """
 
     points: int
@@ -60,11 +61,11 @@ class Completeness:
 
     @property
     def ok(self) -> int:
-        """Runs with status ok."""
+        """Number of runs with status ok."""
         return self.counts.get(Status.ok.name, 0)
 
     def describe(self) -> str:
-        """Return one sentence: "238 of 240 runs are ok; 1 failed, 1 diverged"."""
+        """Return the numbers of runs by status, such as "238 of 240 runs are ok; 1 failed, 1 diverged"."""
         rest = [f"{count:,} {name.replace('_', ' ')}" for name, count in self.counts.items() if name != Status.ok.name]
         if not rest:
             return f"All {self.planned:,} runs are ok" if self.planned > 1 else "The one run is ok"

@@ -1,8 +1,8 @@
 """Values of parameters: their canonical form, JSON, hashes and coordinates.
 
-A value is as the user wrote it, to the bit and with its type.  JSON knows booleans, integers, floats, strings and
-lists.  Any other value is a mapping with the key `TYPE`, for example ``{"python": "np.float32", "value": 0.1}``.  The
-model of a study holds the same mappings.  A run key contains them, so 1, 1.0, true and "1" are four values.
+A value keeps the type and the bits that the user gave.  JSON has booleans, integers, floats, strings and lists.  Any
+other value is a mapping with the key `TYPE`, for example ``{"python": "np.float32", "value": 0.1}``.  The model of a
+study and the run keys contain these mappings.  The values 1, 1.0, true and "1" therefore have different run keys.
 """
 
 from __future__ import annotations
@@ -27,40 +27,43 @@ import numpy as np
 from evogt_study.errors import StudyError
 
 TYPE, VALUE = "python", "value"
-"""Keys of the mapping that states the type of a value, and what the type is made from."""
+"""Keys of the mapping that represents a value: its type, and the content of the value."""
 OBJECT, FINGERPRINT = "object", "fingerprint"
-"""Type of an object under a name, and the key of its fingerprint.  Its pickled bytes travel beside the study."""
+"""Type of a named object, and the key of its fingerprint.  `UserCode.objects` holds the pickled bytes."""
 WANTED = (
-    "a number, string, boolean, date, duration, None, or a list, array or mapping of them; "
-    'give any other object a name: axes={"model": {"svm": SVC()}}'
+    "a number, string, boolean, date, duration, None, or a list, array or mapping of them "
+    '(give any other object a name: axes={"model": {"svm": SVC()}})'
 )
 WANTED_ZONE = "a date without a time zone, with a fixed offset or with a zone of zoneinfo"
 KEY_DIGITS = 20
-"""Hexadecimal digits of a key, 80 bits.  Among 10 million cases two share a key with a probability of 4e-11."""
+"""Number of hexadecimal digits of a run key (80 bits).
+
+Two of 10 million cases have equal keys with probability 4e-11.
+"""
 MIN_CONSECUTIVE = 6
-"""Consecutive integers of an array are written as start and count if there are as many."""
+"""Minimum number of consecutive integers that an array stores as start and count."""
 MAX_CONSECUTIVE = 10_000_000
 LONGEST_LABEL = 200
-"""Characters of a label.  A longer one ends with a hash."""
+"""Maximum number of characters of a coordinate value.  A longer text ends with a hash."""
 LONGEST_TEXT = 40_000
-"""Bytes of a string in an array, whose entries all have the same number."""
+"""Maximum number of bytes of each string in an array."""
 NEAR = 1e-9
-"""Largest relative difference between a float and the text that states it."""
+"""Largest relative difference between a float and its text."""
 
 
 class Composite(Protocol):
-    """A value with parts, such as a quadrature rule.  It is frozen, and its `str` is a short label."""
+    """Immutable value with parts, such as a quadrature rule, whose `str` is a short text."""
 
     def content(self) -> Mapping[str, Any]:
-        """Return its parts in types that JSON knows."""
+        """Return the parts of the value in JSON types."""
 
     @property
     def label(self) -> int | str:
-        """Its coordinate value: an integer that determines it, or a string."""
+        """Coordinate value: a string, or an integer that determines the value."""
 
 
 def is_composite(value: object) -> TypeGuard[Composite]:
-    """Return True for a value with parts."""
+    """Return True if `value` is a `Composite`."""
     return _has_parts(type(value))  # type: ignore[arg-type]  # types are hashable, which mypy does not know of them
 
 
@@ -72,9 +75,9 @@ def _has_parts(kind: type) -> bool:
 
 @dataclass(frozen=True)
 class Exact:
-    """A value that JSON has no type for, or that a function could change: a list, date, None, object, ...
+    """Value without a scalar JSON type, such as a list, a date, None or an object.
 
-    text: its JSON.  label: its coordinate value as a string.
+    `text` is the JSON of the value.  `label` is the coordinate value as a string.
     """
 
     text: str
@@ -82,7 +85,7 @@ class Exact:
 
     @property
     def stated(self) -> Any:
-        """The value in types that JSON knows."""
+        """Value in JSON types."""
         return json.loads(self.text)
 
     @property
@@ -91,12 +94,12 @@ class Exact:
         return isinstance(self.stated, dict) and self.stated[TYPE] in _DATES
 
     def make(self, objects: Mapping[str, bytes]) -> Any:
-        """Return a copy of the value, or one of the pickled objects by their fingerprints, else raise StudyError."""
+        """Return a copy of the value.  Raises StudyError if `objects` lacks the pickled bytes of an object."""
         stated = self.stated
         if not isinstance(stated, dict) or stated[TYPE] != OBJECT:
             return from_json(stated)
         if stated[FINGERPRINT] not in objects:
-            raise StudyError(f"the object {self.label!r} is known by its name only. Run its study in Python.")
+            raise StudyError(f"only the name of the object {self.label!r} is known. Run its study in Python.")
         return pickle.loads(objects[stated[FINGERPRINT]])  # noqa: S301  # pickled by the user's own process
 
     def __str__(self) -> str:
@@ -110,7 +113,10 @@ _LIKE_PYTHON = frozenset(map(np.dtype, (np.bool_, np.int64, np.uint64, np.float6
 
 
 def to_canonical(raw: Any) -> Value:
-    """Return `raw` as a value: a scalar as it is, anything else as `Exact`.  Raises ValueError if it cannot be one."""
+    """Return a scalar unchanged, and any other value as `Exact`.
+
+    Raises ValueError if `raw` cannot be a parameter value.
+    """
     # plain numbers first: there may be millions
     if (type(raw) is int and abs(raw) < 2**63) or (type(raw) is float and raw == raw) or type(raw) is np.int64:
         return raw
@@ -127,7 +133,7 @@ def to_canonical(raw: Any) -> Value:
 
 
 def name_object(name: str, fingerprint: str) -> Exact:
-    """Return the value of an object under a name."""
+    """Return the value of a named object with this fingerprint."""
     return Exact(json.dumps({FINGERPRINT: fingerprint, TYPE: OBJECT}, separators=(",", ":")), name)
 
 
@@ -146,7 +152,7 @@ def _write_in_order(stated: Any) -> Any:
 
 
 def to_json(raw: Any) -> Any:
-    """Return `raw` in types that JSON knows.  Raises ValueError if it is not a value of a parameter."""
+    """Return `raw` in JSON types.  Raises ValueError if `raw` cannot be the value of a parameter."""
     write = _WRITERS.get(type(raw))
     if write is None and isinstance(raw, np.generic):
         write = _write_numpy
@@ -170,11 +176,11 @@ def from_json(stated: Any) -> Any:
         read = _READERS.get(kind) or (_read_numpy if kind.startswith("np.") else _READERS[kind])
         return read(stated)
     except (LookupError, TypeError, AttributeError, OverflowError, ImportError, ValueError) as error:
-        raise ValueError(f"{WANTED}; cannot read the type {stated.get(TYPE)!r}: {error}") from None
+        raise ValueError(f"{WANTED}, but the type {stated.get(TYPE)!r} cannot be read: {error}") from None
 
 
 def to_plain(raw: Any) -> Any:
-    """Return NumPy's scalars and arrays, also in lists and mappings, as Python's numbers, strings and lists."""
+    """Convert NumPy scalars and arrays to Python numbers, strings and lists, also inside lists and mappings."""
     if isinstance(raw, (np.generic, np.ndarray)):
         return raw.tolist()
     if isinstance(raw, dict):
@@ -183,7 +189,7 @@ def to_plain(raw: Any) -> Any:
 
 
 def _to_key_content(value: Any) -> Any:
-    """Return a value, or nested mappings and tuples of them, in types that JSON knows, as a key contains it."""
+    """Convert a value, or nested mappings and tuples of values, to the JSON types of a run key."""
     if isinstance(value, np.generic) and (value.dtype.kind == "U" or value.dtype in _LIKE_PYTHON):
         value = value.item()  # a scalar that equals one of Python to the bit has its key
     if isinstance(value, (float, np.generic)):
@@ -198,12 +204,12 @@ def _to_key_content(value: Any) -> Any:
 
 
 def canonical_json(content: Any) -> str:
-    """Return the canonical JSON text of the content, in ASCII."""
+    """Return the canonical JSON text of `content`, in ASCII."""
     return json.dumps(_to_key_content(content), sort_keys=True, separators=(",", ":"))
 
 
 def json_text(value: Any) -> str:
-    """Return `canonical_json`, ten times faster for plain values.  It is called for each parameter of each case."""
+    """Return the result of `canonical_json`, ten times faster for plain values."""
     if type(value) is int or type(value) is np.int64:
         return str(value)
     if isinstance(value, float) and math.isfinite(value):  # np.float64 is a float
@@ -226,12 +232,12 @@ def json_object(texts: Mapping[str, str]) -> str:
 
 
 def hash_text(text: str, digits: int = KEY_DIGITS) -> str:
-    """Return the `hash_canonical_json` of content with this canonical JSON."""
+    """Return the hexadecimal SHA-256 of `text`, cut to `digits` digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
 def hash_canonical_json(content: Any, digits: int = KEY_DIGITS) -> str:
-    """Return the hexadecimal SHA-256 of the canonical JSON, cut to `digits`."""
+    """Return the hexadecimal SHA-256 of the canonical JSON, cut to `digits` digits."""
     return hash_text(canonical_json(content), digits)
 
 
@@ -239,7 +245,11 @@ def hash_canonical_json(content: Any, digits: int = KEY_DIGITS) -> str:
 
 
 def make_coordinate(values: Sequence[Value]) -> list[Any]:
-    """Return the coordinate values: of one kind, floats for numbers, else strings.  Raises ValueError if none fits."""
+    """Return the coordinate values of an axis, all of one type.
+
+    Integers beside floats become floats, and other mixed types become strings.  Raises ValueError if the type cannot
+    hold a value exactly.
+    """
     types: set[Any] = set(map(type, values))
     kinds = set(map(_find_type_kind, types))
     if "" in kinds:
@@ -251,12 +261,12 @@ def make_coordinate(values: Sequence[Value]) -> list[Any]:
     if kinds == {"int"}:
         integers = list(map(int, values))  # type: ignore[arg-type]  # all are integers
         if min(integers) < 0 and max(integers) >= 2**63:
-            raise ValueError(f"integers that int64 or uint64 holds, got {min(integers)} and {max(integers)}")
+            raise ValueError(f"integers that all fit into int64 or uint64, got {min(integers)} and {max(integers)}")
         return integers
     if kinds in ({"float"}, {"float", "int"}):
         for value in values if "int" in kinds else ():
             if not isinstance(value, (float, np.floating)) and int(float(value)) != value:  # type: ignore[arg-type]  # a number
-                raise ValueError(f"numbers that a float holds, since one of them is a float, got {value}")
+                raise ValueError(f"numbers that a float can hold, because one of them is a float, got {value}")
         return list(map(float, values))  # type: ignore[arg-type]  # all are numbers
     if kinds in ({"date"}, {"duration"}):
         return _make_date_coordinate([value.make({}) if isinstance(value, Exact) else value for value in values])
@@ -271,7 +281,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "float": (float, np.floating),
     "string": (str,),
 }
-"""Types of each kind, in the order in which they are tried: np.timedelta64 is an np.integer."""
+"""Types of each kind of value.  The order matters, because np.timedelta64 is a subclass of np.integer."""
 
 
 @cache
@@ -288,13 +298,13 @@ def _find_kind(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Return True for an integer or a float, of Python or NumPy."""
+    """Return True for an integer or a float of Python or NumPy."""
     kind: Any = type(value)
     return _find_type_kind(kind) in ("int", "float")
 
 
 def text_label(value: Any, inner: bool = False) -> str:
-    """Return a value as a short string, such as "0.1", "240,120" or "true".  inner: it is an entry of another value."""
+    """Return a value as a short string, such as "0.1", "240,120" or "true".  `inner` encloses a list in brackets."""
     if isinstance(value, str) or type(value) in (int, Exact):
         return str(value)
     if isinstance(value, (bool, np.bool_)):
@@ -314,7 +324,7 @@ def text_label(value: Any, inner: bool = False) -> str:
 
 
 def to_numpy_date(raw: Any) -> np.datetime64 | np.timedelta64:
-    """Return a date or duration as NumPy's, exactly; a date with a time zone in UTC."""
+    """Return a date or a duration as an exact NumPy scalar, in UTC if the date has a time zone."""
     if hasattr(raw, "to_numpy"):
         return raw.to_numpy()  # type: ignore[no-any-return]  # a Timestamp or a Timedelta of pandas
     if isinstance(raw, datetime) and raw.tzinfo is not None:
@@ -325,7 +335,10 @@ def to_numpy_date(raw: Any) -> np.datetime64 | np.timedelta64:
 
 
 def _make_date_coordinate(raws: Sequence[Any]) -> list[Any]:
-    """Return dates or durations as NumPy's in nanoseconds.  Raises ValueError if these do not hold all of them."""
+    """Return dates or durations as NumPy scalars in nanoseconds.
+
+    Raises ValueError if nanoseconds cannot hold a value.
+    """
     cast = []
     for made in map(to_numpy_date, raws):
         try:
@@ -336,7 +349,7 @@ def _make_date_coordinate(raws: Sequence[Any]) -> list[Any]:
 
 
 def to_nanoseconds(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return dates or durations in nanoseconds.  Raises ValueError if this would change them."""
+    """Return dates or durations in nanoseconds.  Raises ValueError if the conversion would change a value."""
     kind, unit = array.dtype.kind, np.datetime_data(array.dtype)[0]
     with suppress(OverflowError):  # before NumPy 2.5, a cast beyond the range wraps around
         cast = array.astype(f"{kind}8[ns]")
@@ -359,7 +372,7 @@ def _format_date(raw: Any) -> str:
 
 
 def find_value(values: Sequence[Value], text: str) -> int | None:
-    """Return the index of the value that `text` states: by its coordinate value, its text, or the nearest number."""
+    """Return the index of the value with this coordinate value or text, or of an almost equal number, or None."""
     shown = make_coordinate(values)
     for i, (value, label) in enumerate(zip(values, shown, strict=True)):
         if text in (text_label(value), str(label)):
@@ -394,14 +407,14 @@ def _write_float(raw: float) -> Any:
 
 def _write_text(raw: str) -> str:
     if "\0" in raw:
-        raise ValueError("a string without the character NUL, at which a file ends it")
+        raise ValueError("a string without the character NUL")
     if not raw.isprintable() and any("\ud800" <= character <= "\udfff" for character in raw):
         raise ValueError("a string that UTF-8 can write")
     return raw
 
 
 def _check_exact(made: Any, raw: Any, wanted: str) -> Any:
-    """Return `made`, from which `raw` can be read.  Raises ValueError if another value would be read."""
+    """Return `made` if reading it restores `raw`.  Raises ValueError otherwise."""
     back = from_json(made)
     is_index = hasattr(raw, "identical")  # of pandas, whose text is shortened
     if not (raw.identical(back) and raw.freq == back.freq if is_index else repr(back) == repr(raw)):
@@ -441,7 +454,7 @@ def _read_numpy(stated: Mapping[str, Any]) -> Any:
         return np.int64(value).astype(name)[()]
     kind = getattr(np, "bool_" if name == "bool" else name)
     if not issubclass(kind, (np.bool_, np.integer, np.floating, np.str_)):
-        raise TypeError("it is no type of NumPy's numbers")
+        raise TypeError("it is not a number type of NumPy")
     return kind(value)
 
 
@@ -461,14 +474,14 @@ def _write_array(raw: np.ndarray[Any, Any]) -> Any:
 
 
 def _is_dtype(dtype: np.dtype[Any]) -> bool:
-    """Return True for entries that an array may have."""
+    """Return True if an array of a parameter can have this dtype."""
     return dtype.kind in "biufUMmO" and dtype.itemsize <= (LONGEST_TEXT if dtype.kind == "U" else 8)
 
 
 def _read_array(stated: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     dtype = np.dtype(stated["dtype"])
     if not _is_dtype(dtype):
-        raise TypeError(f"no array has the entries {dtype}")
+        raise TypeError(f"an array cannot have the dtype {dtype}")
     if stated.get("count", 0) > MAX_CONSECUTIVE:
         raise ValueError(f"it has more than {MAX_CONSECUTIVE:,} entries")
     value = from_json(stated[VALUE]) if VALUE in stated else range(stated["start"], stated["start"] + stated["count"])

@@ -1,7 +1,7 @@
 """Variables of a result file: their declarations, run metadata, reserved names and accuracy warnings.
 
-`comment` names the equation or table of the paper.  A variable that a user function returns needs no declaration: its
-attributes come with its record.
+The `comment` of a variable names the equation or table of the paper.  A variable of a user function needs no
+declaration, because its record holds the attributes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 CONTENT = "coverage_content_type"
-"""Attribute (ACDD) with the kind of a variable, one of the following codes of ISO 19115-1."""
+"""ACDD attribute that classifies a variable with one of the ISO 19115-1 codes below."""
 MODEL_RESULT, QUALITY, AUXILIARY = "modelResult", "qualityInformation", "auxiliaryInformation"
 LABEL, LIMIT, WARNING, HEADLINE = "label", "warning_limit", "warning", "headline"
 """Attributes of a variable that CF and ACDD do not define."""
@@ -33,31 +33,34 @@ LOWER, HIGHER, NEAREST = "lower", "higher", "nearest"
 WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
 _ESTIMANDS = (WIN, GEOMETRIC_MEAN, MEAN)
 TRUTH_MEANINGS = "false true"
-"""Attribute `flag_meanings` (CF) of booleans, which are numbers in a file."""
+"""Value of the CF attribute `flag_meanings` for booleans, which a file stores as numbers."""
 DESIGN = "design"
 """Attribute of the coordinate of a design: JSON of the rule, the number of points and the distributions."""
 RETURNED_DTYPE = "returned_dtype"
-"""Attribute in a file: dtype of values that NetCDF stores as another one, such as dates and float16."""
+"""File attribute with the original dtype of values that NetCDF stores in another dtype, such as float16."""
 CANDIDATE = "candidate"
-"""Extra axis of the pilot.  It numbers the candidates and is no parameter of a run."""
+"""Extra axis of the pilot.  It numbers the candidates and is not a parameter."""
 MAIN, PILOT = "main", "pilot"
 EARLIER_PHASES = (PILOT,)
 """Phases that a study may have before its main phase."""
 LONGEST_NAME = 240
-"""Bytes of a name in UTF-8.  netCDF4 reads at most 255, and a result may append to a name."""
+"""Maximum number of bytes of a name in UTF-8. netCDF4 reads at most 255 bytes, and a result may append a suffix."""
 HDF5_ATTRIBUTES = frozenset({"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"})
-"""Attributes in which HDF5 keeps dimensions."""
-TAKEN_REASON = "the result file uses this one"
+"""Names of attributes in which HDF5 stores dimensions."""
+TAKEN_REASON = "the result file uses this name"
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the result file: its dimensions after the axes of the study, and its attributes.
+    """Declaration of a variable of the result file.
 
-    limit: above it the values of a run may be inaccurate; `warning` has the reason and the remedy.  label: short, for
-    figures, with mathematics between dollars.  headline: 1 for the variable that a study shows by default, 0 for a
-    variable that it never shows by default.  is_determined: False for values that rounding decides, such as signs of
-    vectors.  better: "lower", "higher" or "nearest 0.95"; estimand: "win", "geometric_mean" or "mean".
+    `dims` lists the dimensions after the axes of the study.  Values above `limit` may be inaccurate, and `warning`
+    gives the reason and the remedy.  `label` is a short text for figures, with mathematics between dollar signs.
+    `headline` is 1 for the variable that a study shows by default.  `headline` is 0 for a variable that a study never
+    shows by default.
+
+    `is_determined` is False if rounding decides the values, such as the signs of vectors.  `better` is "lower",
+    "higher" or a text such as "nearest 0.95".  `estimand` is "win", "geometric_mean" or "mean".
     """
 
     name: str
@@ -76,7 +79,7 @@ class Variable:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes in the file.  With them a reader can show and judge the variable without the method."""
+        """Attributes that describe the variable in the file to a reader without the method."""
         written: dict[str, Any] = {
             "long_name": self.long_name, "units": self.units, "comment": self.comment, CONTENT: self.content,
             LABEL: self.label, BETTER: self.better, ESTIMAND: self.estimand,
@@ -88,7 +91,7 @@ class Variable:
 
 
 def read_direction(array: xr.DataArray) -> tuple[str, str]:
-    """Return `better` and `estimand` of a variable, or "" for each one that is not declared, or not valid."""
+    """Return the attributes `better` and `estimand` of a variable.  An invalid or undeclared attribute becomes ""."""
     better, estimand = (str(array.attrs.get(name, "")) for name in (BETTER, ESTIMAND))
     try:
         parse_better(better)
@@ -98,13 +101,16 @@ def read_direction(array: xr.DataArray) -> tuple[str, str]:
 
 
 def to_losses(values: npt.NDArray[np.float64], better: str) -> npt.NDArray[np.float64]:
-    """Return numbers whose lowest is best by a direction; the values themselves without one."""
+    """Return the values as losses, so that lower is better, or unchanged without a direction."""
     direction, target = parse_better(better)
     return -values if direction == HIGHER else np.abs(values - target) if direction == NEAREST else values
 
 
 def parse_better(text: str) -> tuple[str, float]:
-    """Return direction and target of "lower", "higher", "nearest 0.95" or "".  Raises ParameterError."""
+    """Return the direction and the target in a text such as "nearest 0.95".
+
+    Raises ParameterError if the text is not valid.
+    """
     direction, _, rest = text.strip().partition(" ")
     if direction in ("", LOWER, HIGHER) and not rest:
         return direction, 0.0
@@ -119,11 +125,11 @@ STATUS_FLAGS: dict[str, Any] = {
     "flag_values": np.array(list(Status), dtype=np.int8),
     "flag_meanings": " ".join(status.name for status in Status),
 }
-"""Attributes (CF) of `run_status` in a file."""
+"""CF attributes of `run_status` in a file."""
 
 
 def status_codes(status: xr.DataArray | xr.Variable) -> npt.NDArray[np.int8]:
-    """Return the status of each run as a number, from numbers or strings, or -1 for a string that is no status."""
+    """Return the status of each run as a number, or -1 for a string that is not a status."""
     values = np.asarray(status.values)
     if values.dtype.kind not in "OUST":
         return values.astype(np.int8)
@@ -134,10 +140,9 @@ def status_codes(status: xr.DataArray | xr.Variable) -> npt.NDArray[np.int8]:
 
 
 FINAL = (Status.ok, Status.diverged)
-"""Statuses that the numbers of a run decide: a second attempt has the same status.  With any other status, a second
-attempt may be ok."""
+"""Statuses that a second attempt cannot change.  With any other status, a second attempt may be ok."""
 OUTPUT = "run_output"
-"""The only run metadata that a result may lack."""
+"""Variable with the printed output of the runs, the only run metadata that a result may omit."""
 RUN_METADATA = {
     variable.name: variable
     for variable in (
@@ -171,7 +176,7 @@ PREFIX = "run_"
 
 
 def find_group_name(phase: str) -> str | None:
-    """Return the group of a result file that holds the runs of a phase, by a reserved name, or None for the root."""
+    """Return the name of the group that holds the runs of a phase in a result file, or None for the root."""
     return None if phase == MAIN else PREFIX + phase
 
 
@@ -181,25 +186,25 @@ _RESERVED = frozenset({*RUN_METADATA, "run_output", *map(find_group_name, EARLIE
 
 
 def explain_reserved_name(name: str) -> str | None:
-    """Return why a variable, coordinate, dimension or parameter cannot have this name, or None if it can."""
+    """Return the reason why a variable, dimension or parameter cannot have the name, or None if it can."""
     if name in _RESERVED:
         return TAKEN_REASON
     if re.fullmatch(r"string\d+", name):
-        return "xarray gives this one to the characters of strings"
+        return "xarray uses this name for the characters of strings"
     if name.startswith("_nc4_non_coord_"):
-        return "NetCDF reads this one back without its beginning"
+        return "NetCDF removes the beginning of this name"
     if len(name.encode()) > LONGEST_NAME:
-        return f"the result file has room for {LONGEST_NAME} bytes"
+        return f"a name in a result file has at most {LONGEST_NAME} bytes"
     return None
 
 
 def holds_attribute(name: str) -> bool:
-    """Return True if an attribute can have this name.  NetCDF reserves a leading underscore."""
+    """Return True if a file can store an attribute with this name.  NetCDF reserves a leading underscore."""
     return not name.startswith("_") and name not in HDF5_ATTRIBUTES and len(name.encode()) <= LONGEST_NAME
 
 
 def list_accuracy_warnings(data: xr.Dataset) -> Iterator[str]:
-    """Yield a line for each variable above its limit in some runs: number of runs, maximum, reason and remedy."""
+    """Yield one line for each variable above its limit, with the number of runs, the maximum and the warning."""
     for name in data.data_vars:
         variable = data.variables[name]  # at once, where a DataArray takes 1 ms if there are 2,000 variables
         if LIMIT not in variable.attrs or variable.dtype.kind not in "iuf":
@@ -213,11 +218,11 @@ def list_accuracy_warnings(data: xr.Dataset) -> Iterator[str]:
 
 
 def _count_runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:
-    """Return the number of distinct runs at the points of the mask `where`."""
+    """Return the number of distinct runs at the true entries of `where`."""
     return len(np.unique(data["run_key"].values[where])) if "run_key" in data else int(np.count_nonzero(where))
 
 
 def warn_of_accuracy(data: xr.Dataset) -> None:
-    """Give an `AccuracyWarning` for each line of `list_accuracy_warnings`."""
+    """Issue an `AccuracyWarning` for each line of `list_accuracy_warnings`."""
     for line in list_accuracy_warnings(data):
         warn(line, AccuracyWarning)

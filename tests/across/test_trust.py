@@ -126,7 +126,7 @@ def test_a_module_that_no_text_names_is_not_imported(folder, evogt, name, result
     monkeypatch.delitem(sys.modules, "unseen")
     (folder / "unseen.py").write_text(STATEMENT)
     code, _, err = evogt(*CHECKS[name])
-    assert (code, "unseen.py is not one of the files that computed the result" in err) == (2, True), err
+    assert (code, "unseen.py is not among the files that the result records" in err) == (2, True), err
     assert not (folder / "EXECUTED").exists()
 
 

@@ -169,7 +169,7 @@ def test_an_invalid_declaration_is_refused(own_study, evogt, folder, text):
     description.write_text(json.dumps({**json.loads(description.read_text()), "study_code": text}))
     forget(folder)
     code, _, err = evogt("status", "own.nc")
-    assert (code, "what `method.py:method` declares must be recorded" in err, len(err.splitlines())) == (2, True, 1)
+    assert (code, "the result must declare `method.py:method`" in err, len(err.splitlines())) == (2, True, 1)
     assert not imported(folder)
 
 

@@ -296,7 +296,7 @@ def test_verify_and_try_execute_only_the_command_of_the_study_file(program, tmp_
         ({"x": "no.csv:x"}, r"the program wrote no no.csv \(read.x\)"),
         ({"x": "out.csv:x"}, r"out.csv has no `x`, only a, b \(read.x\)"),
         ({"x": "out.csv:a[7]"}, "out.csv cannot be read"),
-        ({"x": "bad.csv:a"}, "bad.csv cannot be read: row 1 has 1 cells, and the first line 2"),
+        ({"x": "bad.csv:a"}, "bad.csv cannot be read: row 1 has 1 cells, but the first line has 2"),
     ],
 )
 def test_output_that_is_not_found_stops_the_study_at_its_first_run(program, read, message):

@@ -282,7 +282,7 @@ def test_a_module_that_has_changed_since_it_was_imported_counts_by_its_code(tmp_
 
     before = content(toy_stale.f)
     (tmp_path / "toy_stale.py").write_text("def f(seed):\n    return 2 * seed\n")
-    with pytest.warns(CodeWarning, match="the source of `f` is not known, or has changed since it was imported"):
+    with pytest.warns(CodeWarning, match="the source of `f` is unknown or has changed since its import"):
         assert before != fingerprint_object(toy_stale.f)[0]
     del sys.modules["toy_stale"]
 
@@ -290,7 +290,7 @@ def test_a_module_that_has_changed_since_it_was_imported_counts_by_its_code(tmp_
 def test_functions_without_a_source_count_by_their_code():
     names = {"RATE": 2}
     exec("def f(seed):\n    return RATE * seed\ndef g(seed):\n    return RATE + seed\n", names)
-    with pytest.warns(CodeWarning, match="the source of `f` is not known"):
+    with pytest.warns(CodeWarning, match="the source of `f` is unknown"):
         one = fingerprint_object(names["f"])[0]
     assert one == content(names["f"]) != content(names["g"])
     names["RATE"] = 3

@@ -52,7 +52,10 @@ def states(records):
 
 # --- what may be returned ---------------------------------------------------------------------------------------------
 
-LEFT_OUT = [*((name, "x") for name in ATTRIBUTES), ("b" * 300, 1), ("a", 10**30), ("a", "\ud800"), ("a", "x\0y")]
+LEFT_OUT = [
+    *((name, "x") for name in ATTRIBUTES), ("b" * 300, 1), ("a", 10**30), ("a", "\ud800"), ("a", "x\0y"),
+    ("a", [1, 2**64 - 1]), ("a", [2**60 + 1, 0.5]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value"), LEFT_OUT)
@@ -78,7 +81,7 @@ REFUSED = {
     **{f"nothing, as {each}": (each, ["the function returned nothing to store"]) for each in NOTHING},
     **{f"a variable named {name}": (f"{{{name!r}: 1.0}}", [repr(name)]) for name in RESERVED},
     **{f"a dimension named {name}": (f"{{'v': ({name!r}, [1.0])}}", [repr(name)]) for name in UNWRITABLE},
-    "a long name": (f"{{'v': ('k' * {LONGEST_NAME + 1}, [1.0])}}", ["kkk", f"room for {LONGEST_NAME} bytes"]),
+    "a long name": (f"{{'v': ('k' * {LONGEST_NAME + 1}, [1.0])}}", ["kkk", f"at most {LONGEST_NAME} bytes"]),
 }
 
 
@@ -98,7 +101,7 @@ def test_what_a_function_may_not_return(batch_of, name):
 @pytest.mark.parametrize("name", [*UNWRITABLE, *RUN_METADATA, "k" * (LONGEST_NAME + 1), "ε" * (LONGEST_NAME // 2 + 1)])
 @pytest.mark.parametrize("given", ["[axes]\n{name} = [1, 2]", "[axes]\nseed = [0]\n[constants]\n{name} = 1", AXES])
 def test_parameters_that_a_file_cannot_hold_are_refused_before_anything_runs(own_study, name, given):
-    with pytest.raises(StudyError, match=f"the argument `{name}` must have another name, since"):
+    with pytest.raises(StudyError, match=f"the argument `{name}` must have another name, because"):
         own_study(f"def method(seed=0, {name}=1):\n    return {{}}\n", given.format(name=f'"{name}"'))
 
 
@@ -212,6 +215,13 @@ def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     assert status_codes(read.run_status).tolist() == data.run_status.values.tolist()
     if ok.any():
         np.testing.assert_array_equal(read["v"].values, data["v"].values)
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1])
+def test_an_attribute_above_int64_is_exact_in_the_file(own_study, result_of, tmp_path, number):
+    source = f"{HEAD}def method(seed):\n    return xr.Dataset({{'v': 1.0}}, attrs={{'n': {number}, 'l': [{number}]}})\n"
+    read = read_study(result_of(own_study(source, AXES), tmp_path / "own.nc"))
+    assert [int(read.attrs[name]) for name in ("n", "l")] == [number, number]
 
 
 def test_a_variable_of_ones_own_is_not_said_to_be_the_packages(own_study, result_of, tmp_path):
