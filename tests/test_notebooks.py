@@ -54,7 +54,7 @@ def test_the_tutorial_runs_and_shows_progress_and_figures(executed):
     progress = [text for text in texts if re.match(r"main: \d+/\d+ runs, ", text)]
     assert [re.sub(r"done in .*", "done", text) for text in progress] == [
         "main: 42/42 runs, 0 failed, done",
-        "main: 80/80 runs, 42 of them from before, 0 failed, done",
+        "main: 80/80 runs, 42 reused, 0 failed, done",
         "main: 60/60 runs, 0 failed, done",
     ]
     bars = [bar for outputs in executed.values() for bar in outputs_of_type(outputs, "text/html") if "<progress" in bar]

@@ -1,4 +1,4 @@
-"""Operations on studies and results.
+"""Run, inspect, compare and join studies and results.
 
 - `complete`: recognise a complete result before heavy imports, and summarise its runs
 - `run`: run the phases of a study and write the result file

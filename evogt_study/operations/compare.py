@@ -1,4 +1,4 @@
-"""Compare runs bit for bit, and describe their differences."""
+"""Compare runs bit for bit, and describe the differences between them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from evogt_study.storage.arrays import Packed
 RUNS_AT_ONCE = 64
 Values = npt.NDArray[Any]
 _Run = dict[tuple[str, bool], tuple[tuple[str, ...], Values]]
-"""Dimensions and values of a run, by name and a flag.  The flag is True for an attribute of the returned Dataset."""
+"""Dimensions and values of the variables of a run, by name and True for an attribute of the returned Dataset."""
 
 
 @dataclass(frozen=True)
 class Difference:
     """A variable, or the status, that differs in some pairs of runs.
 
-    `pairs` has the numbers of the differing pairs.  The other fields describe the first of these pairs: `count` of its
-    `size` values differ.  `at`, `stored` and `now` are the position and the two values of the largest difference.
-    `relative` is this difference divided by the largest stored value, or infinite if a value is not a number.
+    `pairs` has the numbers of the differing pairs.  All other fields describe the first differing pair.  In this pair,
+    `count` of `size` values differ.  `at`, `stored` and `now` are the position and the two values of the largest
+    difference.  `relative` is the largest difference divided by the largest stored value.  `relative` is infinite if
+    one of the two values is not a number.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Difference:
     relative: float
 
     def describe(self, stored: str = "in the file", now: str = "now") -> str:
-        """Describe the difference on one line.  The texts `stored` and `now` follow the two values."""
+        """Return a line about the difference.  The texts `stored` and `now` say where the two values come from."""
         place = f"[{', '.join(map(str, self.at))}]" if self.at else ""
         many = f" ({self.count} of {self.size} values differ)" if self.size > 1 else ""
         amount = f", relative difference {self.relative:.1e}" if np.isfinite(self.relative) else ""
@@ -68,7 +69,7 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
     """Return the differences between pairs of runs.
 
     A pair has the number of a run in `stored` and the number of a run in `now`.  Two values are equal if their bits are
-    equal.  Every NaN equals any other NaN and a missing variable.  At most `RUNS_AT_ONCE` pairs are in memory.
+    equal.  A NaN equals any other NaN, and also a missing variable.  At most `RUNS_AT_ONCE` pairs are in memory.
     """
     found: dict[str, tuple[Difference, list[int]]] = {}
     for start in range(0, len(pairs), RUNS_AT_ONCE):
@@ -114,7 +115,7 @@ def _compare_runs(one: _Run, other: _Run) -> Iterator[Difference]:
 
 
 def _without_missing_labels(run: _Run) -> _Run:
-    """Drop coordinate values without data.  A file without an index has the coordinate values of all runs."""
+    """Drop the coordinate values of other runs, which a file without an index adds to each run."""
     for name, (dims, labels) in list(run.items()):
         if dims == (name[0],) and labels.dtype.kind in "UMiu":
             along = {key: each for key, each in run.items() if name[0] in each[0] and key != name}
@@ -134,7 +135,7 @@ def _is_missing(values: Values) -> npt.NDArray[np.bool_]:
 
 
 def _compare(name: str, one: Values | None, other: Values | None) -> Difference | None:
-    """Compare two arrays as float64.  Compare strings, dates and integers that exceed float64 as strings."""
+    """Compare two arrays as float64, or as strings for text, dates and integers that float64 cannot represent."""
     kinds = [None if values is None else _kind(values) for values in (one, other)]
     if None not in kinds and kinds[0] != kinds[1]:
         return Difference(name, (), 1, 1, (), kinds[0], kinds[1], np.inf)

@@ -53,7 +53,7 @@ MISSING = {
     "dates": np.datetime64("NaT", "ns"),
     "durations": np.timedelta64("NaT", "ns"),
 }
-"""Fill values for a case that a result does not have.  `NOT_PLANNED` is for run metadata."""
+"""Value of a variable at a case that a result does not have, for each kind of variable."""
 OF_ONE_STUDY = {
     DIGESTS, RETURNED_ATTRIBUTES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
 }  # fmt: skip
@@ -65,9 +65,10 @@ def concat(
 ) -> xr.Dataset:
     """Join results of different studies along a new dimension.
 
-    A fixed parameter that differs, or that some results do not have, becomes a coordinate along `dim`.  So does a
-    dependent parameter with different rules.  If an axis of one result is a fixed parameter of another result, it
-    becomes an axis of the joined result.  A case that is not in a result has no run.  The joined result has no pilots.
+    A fixed parameter that differs, or that some results do not have, becomes a coordinate along `dim`.  A dependent
+    parameter with different rules also becomes a coordinate along `dim`.  An axis of one result that is a fixed
+    parameter of another result becomes an axis of the joined result.  A case that is not in a result has the status
+    not_run.  The joined result has no pilots.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def concat(
     dim : str, default "problem"
         Name of the new dimension.
     output : str or Path, optional
-        New file for the joined result.  Commands can read this file, but `evogt run` cannot run its study.
+        New file for the joined result.  Commands read this file like any other result, but it has no study to run.
 
     Returns
     -------
@@ -117,14 +118,14 @@ def concat(
 
 
 def _read(label: object, result: xr.Dataset | str | Path, opened: ExitStack) -> xr.Dataset:
-    """Return the runs of a result with status codes.  Read a large file in chunks."""
+    """Return the runs of a result with integers as status.  Read the variables of a large file in chunks."""
     if not isinstance(result, xr.Dataset):
         data = opened.enter_context(open_result(Path(result)))
         if data.nbytes > MAX_LOADED_BYTES:
             return opened.enter_context(open_result(Path(result), chunks={}))
         return load_result(Path(result), data)
     if lacks_parts(result):
-        raise InputError(f"`results` must be results of this package, got another Dataset for {label!r}")
+        raise InputError(f"`results` must be results of this package, got a Dataset without run metadata for {label!r}")
     axes = result["run_status"].dims
     names = {name for name in result.data_vars if result[name].dims[: len(axes)] == axes}
     wanted = [name for name in result.variables if name in names or name == "run_key"]
@@ -132,7 +133,7 @@ def _read(label: object, result: xr.Dataset | str | Path, opened: ExitStack) -> 
 
 
 def _join(given: Results, dim: str) -> xr.Dataset:
-    """Join results along a new first dimension.  All other axes have the axis values of all results."""
+    """Join results along a new first dimension.  Each other axis has the axis values of all results."""
     axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
     sets = sorted({json.dumps(entry, sort_keys=True) for data in given.values() for entry in software_sets(data)})
     parts = {label: _renumber_software(_expand_axes(axes, label, data, given), sets) for label, data in given.items()}
@@ -222,7 +223,7 @@ def _with_room(variable: xr.DataArray) -> xr.DataArray:
 
 
 def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordinate: bool) -> xr.DataArray:
-    """Store a variable as integers if all results have integers.  In memory, missing values need floats."""
+    """Prepare a variable for storage as integers if all results have integers, even if values are missing."""
     joined.encoding = {}
     if joined.dtype.kind not in "fO" or any(dtype.kind not in "biu" for dtype in stored):
         return joined

@@ -1,4 +1,4 @@
-"""Compare two results: the runs with equal parameter values, the user code and the software."""
+"""Compare the runs with equal parameter values in two results, and the code and software of the results."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class ResultDiff:
     only : tuple of int
         Number of cases that only the first result has, and number of cases that only the second result has.
     runs : tuple of dict
-        The runs that differ.  Each has its parameters `at`, its `status` in both results, and a list `differs`.  This
-        list names the variables that differ, and "status" if the status differs.
+        The runs that differ.  Each run has its parameters `at`, its `status` in both results, and a list `differs`.
+        The list `differs` has the names of the variables that differ, and "status" if the status differs.
     differences : tuple of Difference
         The variables that differ, each with an example.
     code : tuple of str
@@ -116,7 +116,7 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
     Parameters
     ----------
     one, other : str or Path
-        Result files.  If a study is not finished, this compares its finished runs.
+        Result files.  The comparison includes only finished runs.
     pilot : bool, default False
         Compare the runs of the pilots instead of the main phase.
 
@@ -209,7 +209,7 @@ def _label(value: Any) -> str:
 def _other_parameters(
     sources: Sequence[Source], data: Sequence[xr.Dataset], names: Sequence[Sequence[str]], *, is_common: bool
 ) -> Iterator[str]:
-    """Describe parameters that only one result has.  If no case is common, describe parameters that always differ."""
+    """Describe parameters that only one result has, and without common cases also parameters that always differ."""
     for number, source in enumerate(sources):
         own = [name for name in names[number] if name not in names[1 - number]]
         if own:
@@ -217,7 +217,8 @@ def _other_parameters(
     for name in () if is_common else [name for name in names[0] if name in names[1]]:
         ours, theirs = (list(dict.fromkeys(map(_label, each[name].values.ravel()))) for each in data)
         if not set(ours) & set(theirs):
-            yield f"{name} is {join_names(ours, 6)} in {sources[0].path}, {join_names(theirs, 6)} in {sources[1].path}"
+            both = f"{join_names(ours, 6)} in {sources[0].path} and {join_names(theirs, 6)} in {sources[1].path}"
+            yield f"{name} is {both}"
 
 
 def _code_changes(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:

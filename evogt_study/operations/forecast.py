@@ -40,7 +40,7 @@ RUN_SECONDS = 0.0004
 SAMPLED_CASES = 500
 """Largest number of cases in the sample that represents a plan."""
 _BUDGET = 10.0
-"""Time limit in seconds for timing the cases of a phase."""
+"""Time limit in seconds for the timed cases of a phase."""
 WORKER_BYTES = 130 * 2**20
 """Memory of an idle worker process: the interpreter with NumPy, SciPy, SymPy and Dask."""
 
@@ -53,7 +53,7 @@ class Prediction(NamedTuple):
 
 
 class SampledCase(NamedTuple):
-    """Number and size of a case.  The size is a rough time in seconds, or a rank of the axis values."""
+    """Number and size of a case.  The size of a case is a rough time in seconds, or a rank of its axis values."""
 
     size: float
     number: int
@@ -61,11 +61,11 @@ class SampledCase(NamedTuple):
 
 @dataclass(frozen=True)
 class PhaseForecast:
-    """Forecast of one phase.
+    """Forecast of the time and memory of one phase.
 
     `places` names the files with the `n_finished` finished cases.  `stages` are the shared stages of the `n_missing`
     runs to compute.  `prediction` is None if no case could be timed.  `memory` is the memory of one worker in bytes, or
-    0 if unknown.
+    0 if it is unknown.
     """
 
     plan: Plan
@@ -157,8 +157,9 @@ def _rank_case(plan: Plan, index: int) -> float:
 def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -> dict[float, StageSeconds]:
     """Measure the seconds of each stage in the smallest, the median and the largest case, within `_BUDGET`.
 
-    The result has the seconds by the size of the case.  The smallest case runs twice, so that imports do not count.
-    The time of a failed case counts too.  User functions run in a separate process, which the time limit can stop.
+    The keys of the returned mapping are the sizes of the cases.  The smallest case runs twice, so that the time of
+    imports does not count.  The time of a failed case counts too.  User functions run in a separate process, which the
+    time limit can stop.
     """
     sample = [case for case in sample if case.size > 0.0]
     chosen = {case.size: case for case in (sample[0], sample[len(sample) // 2], sample[-1])} if sample else {}
@@ -216,8 +217,8 @@ def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
 def estimate_worker_memory(plan: Plan) -> float:
     """Return the peak memory of a worker process in bytes, or 0 if the memory of the runs is unknown.
 
-    The sum includes the process, the arrays of one run, and the cached results of stages.  The cached results of a run
-    count as a quarter of its arrays.
+    The peak memory is the sum of the process, the arrays of one run, and the cached results of stages.  The cached
+    results of a run count as a quarter of its arrays.
     """
     arrays = estimate_peak_memory(plan)
     if not arrays:

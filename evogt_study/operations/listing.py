@@ -57,14 +57,14 @@ class Condition:
 
 
 def _names_of(value: object) -> set[str]:
-    """Return the texts that match a value, such as "own.py:method", "own.py", "own" and "method" for a function."""
+    """Return the texts that select a value, such as "own.py:method", "own.py", "own" and "method" for a function."""
     text = text_label(to_canonical(value))
     file, _, function = text.rpartition(":") if ".py:" in text else ("", "", "")
     return {text, file, file.removesuffix(".py"), function} - {""} | {text}
 
 
 def read_conditions(text: str) -> list[Condition]:
-    """Parse conditions such as "n>40 and method=own".  Raises InputError for any other text."""
+    """Parse conditions such as "n>40 and method=own".  Raises InputError if the text has no such form."""
     found = []
     for part in re.split(r"\s+and\s+", text) if text.strip() else ():
         match = CONDITION.fullmatch(part)

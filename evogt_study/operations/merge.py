@@ -1,6 +1,6 @@
 """Join the results of one study from several machines.
 
-Runs are matched by their run keys.  If two files have different values for a run, the merge stops with an error.
+Runs with equal run keys are equal runs.  If two files have different values for a run, the merge stops with an error.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     Raises
     ------
     ResultError
-        If the files hold different studies, or two files have different values for one run.  Also if `output` holds
-        something else, or another process is writing it.
+        If the files hold different studies or different values for one run, if `output` is another file, or if another
+        process is writing `output`.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
 
 
 def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, RunTable]]:
-    """Return the joined runs by phase, as Datasets and as tables.  Raises ResultError if they disagree."""
+    """Return the joined runs by phase, as Datasets and as tables.  Raises ResultError if two files disagree."""
     sources = list(map(Source.read, paths))
     first = sources[0].groups[MAIN].attrs.get("id", "") if study is None else study.name
     owner = str(paths[0]) if study is None else study.file
@@ -152,8 +152,9 @@ def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Data
 def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset], Mapping[str, RunTable]]]) -> None:
     """Join results and write a new file, with the lease of this file.
 
-    `join` returns the Datasets and the tables for `write_result`.  A file that already holds them does not change.
-    Its global attributes may differ, because they contain the time.  Raises ResultError if the file has other content.
+    `join` returns the Datasets and the tables for `write_result`.  A file with these joined runs does not change.
+    The global attributes of this file may differ, because they contain the time.  Raises ResultError if the
+    file has other runs.
     """
     check_result_place(output)
     with lock_result(output) as check_alone:
@@ -179,7 +180,7 @@ def _explain_conflict(output: Path, kind: str) -> ResultError:
 
 
 def _joint_study(sources: Sequence[Source]) -> Study:
-    """Return the first study with all axis values.  If no study has them, add the axis values to the first study."""
+    """Return the first study with the axis values of all files, or add all axis values to the first study."""
     data = [source.groups[MAIN] for source in sources]
     names = dict.fromkeys(str(name) for each in data for name in each["run_status"].dims)
     # None for a parameter that depends on other axes, or is not in the file
@@ -245,7 +246,7 @@ def _plan_phases(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
                 at = ", ".join(f"{dim}={source.groups[name][dim].values[i]}" for dim, i in places)
                 own = _read_constants(source)
                 others = [
-                    f"{constant} is {value} in {source.path}, {theirs[constant]} in {other.path}"
+                    f"{constant} is {value} in {source.path} and {theirs[constant]} in {other.path}"
                     for other in sources
                     for theirs in [_read_constants(other)]
                     for constant, value in own.items()
@@ -278,8 +279,8 @@ def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Sou
             if known != candidate:
                 raise ResultError(
                     f"the {phase}s chose different values for {describe(at)}: {names} is {join_values(known)} in "
-                    f"{path}, {join_values(candidate)} in {source.path}. Run one {phase}, and give its choice to the "
-                    "other studies in [[when]] rules."
+                    f"{path} and {join_values(candidate)} in {source.path}. Run one {phase}, and give its choice to "
+                    "the other studies in [[when]] rules."
                 )
     missing = next((at for at in choice.choose_first_candidates(study.space).table if at not in table), None)
     if missing is not None:

@@ -81,7 +81,7 @@ class ProgressEvent:
 
 
 class Progress:
-    """Counts of a phase, reported to `listener` after each change."""
+    """Counts of the runs of a phase.  After each change, `listener` receives a progress event."""
 
     def __init__(self, phase: str, total: int, reused: int, listener: Listener | None, *, failed: int = 0) -> None:
         self.phase, self.total, self.reused, self.listener, self.failed = phase, total, reused, listener, failed
@@ -118,7 +118,7 @@ def format_progress(event: ProgressEvent) -> str:
     """Return a line such as "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
     words = [f"{event.phase}: {event.reused + event.done}/{event.total} runs"]
     if event.reused:
-        words.append("all from before" if event.reused == event.total else f"{event.reused} of them from before")
+        words.append("all reused" if event.reused == event.total else f"{event.reused} reused")
     words.append(f"{event.failed} failed")
     if event.final and event.done:
         words.append(f"done in {format_duration(event.seconds)}")
@@ -190,7 +190,7 @@ def with_progress_file(result: Path, listener: Listener | None) -> Listener:
 
 @dataclass(frozen=True)
 class Computation:
-    """State of an unfinished result: the lease of its writer, if any, and its latest event.
+    """State of an unfinished result, with the lease of its writer and its latest progress event.
 
     `age` is the time since the event in seconds.  `parts` counts the parts that tasks of `evogt run --task` hold.
     """

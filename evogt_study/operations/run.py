@@ -1,4 +1,4 @@
-"""Run a study: reuse finished runs, compute the missing ones in batches, and write the result file."""
+"""Run a study: reuse finished runs, compute the missing runs in batches, and write the result file."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def run(
     listener: Listener | None = None,
     **options: Any,
 ) -> xr.Dataset:
-    """Run the missing cases of a study and return its labelled result.
+    """Run the missing cases of a study and return the result as a Dataset.
 
     Parameters
     ----------
@@ -106,9 +106,10 @@ def run(
         Study to run.
     output : str or Path, optional
         Result file, in NetCDF.  The study reuses finished runs of this file, its store and other results in its folder.
-        By default, the result stays in memory.  After an interrupt, a message names a file with the finished runs.
+        By default, the result stays in memory.  If the study is interrupted, a message names a file with its finished
+        runs.
     client : distributed.Client, optional
-        Client of a Dask cluster that computes the runs.  By default, workers on this machine compute them.
+        Client of a Dask cluster that computes the runs.  By default, workers on this machine compute the runs.
     listener : callable, optional
         Function to call with a `ProgressEvent` after each batch.  By default, only notebooks show the progress.
     **options
@@ -279,7 +280,7 @@ def run_task(
 
     `number_of_class` selects a class of needs by its position in `count_needs`, or all classes if it is 0.
     `print_line` receives messages while the task waits.  `check_end` raises KeyboardInterrupt to end the task.  The
-    task then finishes and keeps its current runs.
+    task then finishes its current runs and keeps these runs.
 
     Raises ResultError if `evogt run` is computing the result, or if the result cannot be written.  Raises PilotError,
     StudyError and SweepError as `run` does.
@@ -315,7 +316,7 @@ def run_task(
 
 
 class StudyRun:
-    """Computation of one study: its phases, plans, executor and tables.  `write` is False for a result in memory."""
+    """Computation of one study.  If `write` is False, the result stays in memory and no result file is written."""
 
     def __init__(
         self,
@@ -342,7 +343,7 @@ class StudyRun:
     def compute_result(self) -> dict[str, xr.Dataset]:
         """Run the phases, write the file and remove the shards, with the lease of the result.
 
-        Returns the runs by phase.  Their arrays stay in the file.
+        Returns the runs by phase.  The arrays of the runs stay in the file.
         """
         with lock_result(self.path) as self.check_alone:
             if tasks := count_active_claims(claims_folder(self.path)):
@@ -398,7 +399,7 @@ class StudyRun:
         left_out = {part for table in tables.values() for part in table.left_out}
         if left_out:
             names = join_names(sorted(left_out), 6)
-            warn(f"left out {names} of the returned objects, because a result cannot hold them", ReturnWarning)
+            warn(f"a result cannot hold {names} of the returned objects, so these parts are left out", ReturnWarning)
         return whole
 
     def fill_tables(self) -> dict[str, RunTable]:
@@ -427,7 +428,7 @@ class StudyRun:
                 return table
 
     def read(self, plan: Plan, variables: Sequence[str] | None = None) -> RunTable:
-        """Return the table of a plan with its reused runs.  Read the given `variables`, or all variables for None."""
+        """Return the table of a plan with its reused runs.  If `variables` is None, read all variables."""
 
         def select(records: RunRecords) -> RunRecords:
             if not self.options.rerun_outdated:

@@ -1,4 +1,4 @@
-"""Compute one case of a study in this process, or compute a run of a result again and compare the two."""
+"""Compute one case of a study in this process, or compute a run of a result again for a comparison."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Trial:
 
     @property
     def message(self) -> str:
-        """Message of a run that is not ok."""
+        """Message of the run, or "" for a run with the status ok."""
         return self.record.messages[0]
 
     @property
@@ -151,18 +151,19 @@ def try_case(
     source : Study, str or Path
         Study, or result file.
     at : mapping, optional
-        Axis values.  Any other axis has its first value.  For a study, new axis values and values of fixed parameters
-        are also possible.
+        Axis values of the case.  An axis without a value here has its first value.  For a study, new axis values and
+        values of fixed parameters are also possible.
     pilot : bool, default False
-        Compute a run of the pilot instead of the main phase.  This needs a result.
+        For a result, compute a run of the pilot instead of the main phase.
     code : str or Path, optional
-        Python file of the study in a result, its folder or its installed module.  By default, the file beside the study
-        file.  This function executes the file only if its code hash equals the recorded code hash.
+        Python file of the study in a result, its folder or its installed module.  By default, this is the file beside
+        the study file.  This function executes the file only if its code hash equals the recorded code hash.
 
     Returns
     -------
     Trial
-        Status, message, values and traceback of the run.  For a result, also the differences from the stored run.
+        Status, message, values and traceback of the run.  For a result, the Trial also has the differences from the
+        stored run.
 
     Raises
     ------

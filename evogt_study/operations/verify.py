@@ -37,9 +37,9 @@ OTHER_SOFTWARE_TOLERANCE = 1e-8
 In tests, BLAS kernels of different processors changed errors by at most 6e-9.
 """
 SETTLED_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_sha256", "phase")
-"""Global attributes that the study text determines.  For all other attributes, only the presence is checked."""
+"""Global attributes that the study text determines.  `verify` only checks that all other attributes exist."""
 ATTEMPTED = (Status.ok, Status.failed, Status.diverged)
-"""Status values that a complete result may have.  `verify` reports runs with any other status."""
+"""Status of the runs of a complete result.  `verify` reports each planned run with any other status."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Verification:
     path : Path
         Result file.
     phases : dict
-        Run metadata of the file by phase.  It is empty if the file is damaged.
+        Run metadata of the file by phase.  The dict is empty if the file is damaged.
     findings : tuple of str
         One line for each mistake.
     recomputed : tuple of str
@@ -83,21 +83,22 @@ def verify(
 ) -> Verification:
     """Check the bytes, schema, run keys and completeness of a result.
 
-    By default, this executes no code of the study.
+    By default, `verify` executes no code of the study.
 
     Parameters
     ----------
     path : str or Path
-        Result file.  If the study is not finished, this checks the finished runs.
+        Result file.  If the study is not finished, `verify` checks the finished runs.
     rerun : int, default 0
-        Number of runs to compute again.  This executes the code of the study if its code hash equals the
-        recorded code hash.
+        Number of runs to compute again.  `verify` then executes the code of the study, but only if its code
+        hash equals the recorded code hash.
     seed : int, default 0
         Seed of the random choice of these runs.
     code : str or Path, optional
-        Python file of the study, its folder or its installed module.  By default, the file beside the study file.
+        Python file of the study, its folder or its installed module.  By default, this is the file beside the study
+        file.
     folder : str or Path, optional
-        Folder of the study.  By default, the recorded folder.
+        Folder of the study.  By default, this is the folder that the result records.
     announce : callable, optional
         Function to call with the files of the study before their code is executed.
 
@@ -105,7 +106,7 @@ def verify(
     -------
     Verification
         Findings, run metadata, and lines about the runs that were computed again.  With equal software versions, a run
-        must be equal bit for bit.  With other versions, it may differ by `OTHER_SOFTWARE_TOLERANCE`.
+        must be equal bit for bit.  With different versions, a run may differ by `OTHER_SOFTWARE_TOLERANCE`.
 
     Raises
     ------
@@ -252,7 +253,7 @@ def describe_rerun(run: Trial, result: ResultWithPlan) -> tuple[str, list[str]]:
 def check_contents(result: ResultWithPlan, runs: RunRecords | None) -> Iterator[str]:
     """Check the attributes, coordinates and values of a result against its study and its runs.
 
-    The result may have more attributes and variables.  `runs` come from the index of the file, or are None without it.
+    The result may have more attributes and variables.  `runs` are the runs in the index of the file, if any.
     """
     data, table = result.data, RunTable(result.plan)
     table.add(runs or records_of(data))
@@ -304,7 +305,7 @@ def check_keys(result: ResultWithPlan) -> Iterator[str]:
 
 
 def check_values(result: ResultWithPlan) -> Iterator[str]:
-    """Check that the status and the run metadata agree.  This finds changes by another program."""
+    """Check that the status and the run metadata agree, because another program may have changed the file."""
     data, status = result.data, status_codes(result.data["run_status"])
     ok, has_run = status == Status.ok, status != Status.not_run
     wrong = {

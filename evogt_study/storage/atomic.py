@@ -38,7 +38,7 @@ def write_atomically(path: Path, *, tidy: bool = False, folder: bool = False) ->
     If the body raises, the temporary file is removed and `path` is unchanged.  If `path` is a link, its target is
     replaced.  Raises ResultError if the target cannot be written, and OSError if the new folder already exists.
 
-    With `tidy`, first remove temporary files of killed processes of this machine.  This takes long in a large folder.
+    With `tidy`, first remove temporary files of killed processes of this machine, which takes long in a large folder.
     """
     path = resolve_link(path).absolute()  # absolute: a writer may read a leading ~ as a home folder
     missing = make_folder(path.parent) if folder else []
@@ -96,13 +96,15 @@ def _beside(path: Path) -> Path:
 
 
 def resolve_link(path: Path) -> Path:
-    """Return `path`, or the target of a link.  Raises ResultError if the target cannot be a file, such as a pipe."""
+    """Return `path`, or its target if `path` is a link.  Raises ResultError if the target is a pipe or device."""
     target = path
     if os.path.islink(path):
         with suppress(OSError, RuntimeError):  # of a circle, by the version of Python
             target = path.resolve()
         if os.path.islink(target) or not target.parent.is_dir():
-            raise ResultError(f"cannot write {path}: it is a link to {os.readlink(path)}, which cannot be written")
+            raise ResultError(
+                f"cannot write {path}: it links to {os.readlink(path)}, which cannot be written. Choose another file."
+            )
     if not target.name:
         raise ResultError(f"{path} must be a file, got a folder. Choose another file.")
     # functions of `os.path` do not raise for a name that is too long
@@ -113,10 +115,10 @@ def resolve_link(path: Path) -> Path:
 
 # each writer replaces the file once, so a reader looks again at most once for each writer
 def retry_if_replaced(path: Path, look: Callable[[], Found]) -> Found:
-    """Return the value of `look`.  If the file `path` is replaced during the call, call `look` again.
+    """Call `look` until the file `path` is not replaced during the call, and return the value of the last call.
 
-    A writer replaces its result before it removes the shards.  If a reader finds no shards and no new result, the next
-    call finds the new result.
+    A writer replaces its result before it removes the shards.  If a reader finds neither the shards nor the new
+    result, the next call finds the new result.
     """
     while True:
         before = identity(path)
@@ -140,7 +142,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Make a folder and its parents, and sync them to disk.  Return the new folders, innermost first."""
+    """Make a folder and its parents, sync all of them to disk, and return the new folders, innermost first."""
     made: list[Path] = []
     try:
         # outermost first, each synced into its parent: a power cut must not lose a folder with its files
@@ -186,7 +188,7 @@ def check_result_place(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise ResultError unless a file can be written at `path`.  Its folder may be missing."""
+    """Raise ResultError unless a file can be written at `path`.  The folder of the file may be missing."""
     path = resolve_link(path)
     try:
         if path.is_dir():

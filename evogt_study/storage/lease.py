@@ -145,7 +145,7 @@ def _create(path: Path, n_lost: int) -> Lease | None:
 
 
 def _take(path: Path, n_lost: int = 0) -> Lease | None:
-    """Create a lease file, or replace the file of a holder that is gone.  Return None if another process holds it."""
+    """Create a lease file or replace the file of a holder that is gone.  Return None if the lease has a holder."""
     if lease := _create(path, n_lost):
         return lease
     found = _look(path)
@@ -178,7 +178,7 @@ def _now(folder: Path) -> float:
 
 @contextmanager
 def _renew(leases: Collection[Lease]) -> Iterator[None]:
-    """Give signs of life for the leases until the end of the body.  The collection may change meanwhile."""
+    """Give signs of life for the leases until the end of the body.  The body may change the collection of leases."""
     over = threading.Event()
 
     def beat() -> None:

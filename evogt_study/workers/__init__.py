@@ -1,4 +1,4 @@
-"""Compute cases in batches.
+"""Compute the cases of a study in batches.
 
 - `options`: define `RunOptions`, the arguments of `evs.run` and options of `evogt run`
 - `batch`: compute the cases of a batch and return their records

@@ -39,7 +39,7 @@ SEND_BYTES = 8 * 2**20
 MESSAGE_LIMIT = 500
 """Largest number of characters in a message.  The longest message determines the width of a field in the file."""
 LINES, CHARACTERS = 4, 240
-"""Number of last output lines, and of their characters, in the message of a failed run.  They often show the reason."""
+"""Number of last output lines, and of their characters, in the message of a failed run, which often show the reason."""
 
 
 _Row = tuple[Status, str, Record | None, str, float]
@@ -51,7 +51,7 @@ _ABSENT = object()
 class Batch:
     """Cases for a worker, with their common parameters, and in `packed` the run key and other parameters of each case.
 
-    The cases are packed to bytes, because a scheduler would unpack and pack any other value again.
+    A scheduler passes on bytes unchanged, but would unpack and pack other values.
 
     With `strict`, a return value that cannot be stored is an error of the study, not of the run.  `folder` is the place
     of the folders and checkpoints of the runs, or "".  `needs` has the resources of each run.
@@ -205,7 +205,7 @@ def _compute_part(
 
 
 def make_records(keys: Sequence[str], rows: list[_Row], attempts: int = 1) -> RunRecords:
-    """Return the records of runs with the software versions of this process."""
+    """Return the records of runs, which include the software versions of this process."""
     rows, stacks = _stack(rows)
     columns: Any = zip(*rows, strict=True)
     status, messages, records, outputs, seconds = columns
@@ -223,7 +223,7 @@ def make_records(keys: Sequence[str], rows: list[_Row], attempts: int = 1) -> Ru
 
 
 def _stack(rows: list[_Row]) -> tuple[list[_Row], tuple[Stack, ...]]:
-    """Return the rows and their stacked values.  If its values cannot be stacked, a run gets the status failed."""
+    """Return the rows and their stacked values.  A run whose values cannot be stacked gets the status failed."""
     try:
         return rows, stack_records([record for _, _, record, *_ in rows])
     except Exception as error:  # noqa: BLE001  # whatever NumPy raises
@@ -245,7 +245,7 @@ def compute_here(
 
 @lru_cache(maxsize=1)  # looking for them takes 2 ms
 def _libraries(modules: int) -> ThreadpoolController:
-    """Return the loaded BLAS and OpenMP libraries.  A new number of `modules` starts a new search."""
+    """Return the loaded BLAS and OpenMP libraries.  Search again if the number of `modules` has changed."""
     return ThreadpoolController()
 
 

@@ -1,4 +1,4 @@
-"""Submit arrays of tasks to a batch system: SLURM, PBS, SGE or LSF."""
+"""Submit arrays of tasks to a batch system, which may be SLURM, PBS, SGE or LSF."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def make_job_scripts(
 ) -> list[str]:
     """Return a job script for each class of needs.  The array of tasks runs the study in the current folder.
 
-    `study` is the study file with its assignments.  `classes` has the number of runs of each class.  If it is empty,
-    one script computes all runs.  With `retries`, a script requests twice the memory, because a run may be tried again.
-    `directives` are further lines for the batch system, such as "--time=4:00:00".  Raises InputError for an unknown
-    system or an invalid directive.
+    `study` is the study file with its assignments.  `classes` has the number of runs of each class.  If `classes` is
+    empty, one script computes all runs.  With `retries`, a script requests twice the memory, because a run may be tried
+    again.  `directives` are further lines for the batch system, such as "--time=4:00:00".  Raises InputError for an
+    unknown system or an invalid directive.
     """
     if system not in SYSTEMS:
         raise InputError(f"`--cluster` must be one of {', '.join(SYSTEMS)}, got {system!r}")

@@ -1,4 +1,4 @@
-"""Connect to Dask: a given client, a running scheduler, or a cluster inside this process."""
+"""Connect to Dask with a given client, to a running scheduler, or to a new cluster inside this process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from evogt_study.workers.signals import defer_signals
 # a scheduler that is there answers within milliseconds, and Dask alone would try for 30 s
 CONNECT_SECONDS = 5
 RUNNERS_PER_SPARE = 4
-"""Number of workers for each spare thread.  A spare thread holds the next batch, because Dask needs 5 ms to send it."""
+"""Number of workers for each spare thread.  A spare thread holds the next batch, which Dask would need 5 ms to send."""
 SETTINGS = {
     # with Dask's 1.1 a worker has batches queued, while another one may be idle
     "distributed.scheduler.worker-saturation": 1.0,
@@ -120,7 +120,7 @@ def start_local_cluster(workers: int, n_spare: int = 0) -> Iterator[Client]:
 # the cluster, which takes 28 to 78 ms a write instead of 2 ms.
 @contextmanager
 def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> Iterator[Client | None]:
-    """Yield a client of a running scheduler, and close it at the end.  Without address and file, yield None.
+    """Yield a client of a running scheduler, and close it at the end.  Yield None if both arguments are None.
 
     Raises InputError if no scheduler answers.
     """

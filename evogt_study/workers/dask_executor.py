@@ -1,6 +1,6 @@
 """Compute the batches of a plan on a Dask client, a limited number at a time.
 
-Each thread of a Dask worker has a runner, so a run that ends its process ends no worker.  If a worker is lost, Dask
+Each thread of a Dask worker has a runner, so a run that ends its runner ends no worker.  If a worker is lost, Dask
 computes its batches on other workers.  A batch that loses several workers is split until the responsible run is alone.
 """
 
@@ -101,7 +101,7 @@ class Runners(WorkerPlugin):
 
 # errors are returned, since a worker logs a raised error with its traceback
 def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
-    """Compute a batch with the `Runners` of this name.  Return pickled records, or the error of the batch."""
+    """Compute a batch with the `Runners` of this name, and return pickled records or the error of the batch."""
     try:
         if code != package_code():  # before anything is unpacked, which may not be possible with other code
             raise SweepError(
@@ -181,7 +181,7 @@ class BatchAttempt:
 
 
 class _PlanBatches:
-    """Batches of one plan.  Each of the `trials` is a separate batch.  `cases` has at most `n_cases` cases."""
+    """Batches of one plan.  Each of the `trials` is a separate batch.  `n_cases` is the largest number of `cases`."""
 
     def __init__(
         self, executor: DaskExecutor, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
@@ -232,7 +232,7 @@ class _PlanBatches:
                 self.client.cancel(list(self.in_flight), force=True)
 
     def count_threads(self) -> int:
-        """Return the number of threads of all workers, at least one.  Count the threads every `COUNTED_SECONDS`."""
+        """Return the number of threads of all workers, at least one.  The count is at most `COUNTED_SECONDS` old."""
         if time.monotonic() > self.counted + COUNTED_SECONDS:
             with suppress(Exception, CancelledError):  # `check_connection` says that it is lost
                 self.n_threads = int(sum(self.client.nthreads().values())) - self.executor.n_spare
@@ -240,7 +240,7 @@ class _PlanBatches:
         return max(1, self.n_threads)
 
     def submit(self) -> bool:
-        """Submit batches for all workers, also for new workers.  Return True if a batch is in flight."""
+        """Submit batches for all workers, also for new workers, and return True if a batch is in flight."""
         self.size.threads = self.executor.workers = self.count_threads()
         n_wanted = self.n_wanted()
         attempts = [self.again.popleft() for _ in range(min(n_wanted, len(self.again)))]
@@ -285,7 +285,7 @@ class _PlanBatches:
         return wanted - len(self.in_flight)
 
     def take_completed(self) -> list[tuple[Future[Any], Any]]:
-        """Return the finished batches with their pickled records.  Wait at most `COUNTED_SECONDS` for the first."""
+        """Return the finished batches with their pickled records.  Wait at most `COUNTED_SECONDS` for a batch."""
         alone = self.begun + ALONE_SECONDS - time.monotonic() if not self.size.runs else 0.0
         found = _drain(self.fetched, alone if alone > 0.0 else COUNTED_SECONDS)
         now = time.monotonic()
@@ -324,7 +324,7 @@ class _PlanBatches:
     def read_outcome(
         self, future: Future[Any], attempt: BatchAttempt, parts: list[Any] | EvogtError | None
     ) -> list[RunRecords]:
-        """Return the records of the finished and the lost runs of a batch.  Submit all other runs again."""
+        """Return the records of the finished and the lost runs of a batch, and submit all other runs again."""
         if isinstance(parts, list):
             found: list[RunRecords] = list(map(load, parts))
             for records in found:
@@ -360,7 +360,7 @@ class _PlanBatches:
         return []
 
     def retry_memory(self, attempt: BatchAttempt, records: RunRecords) -> RunRecords:
-        """Submit runs that lacked memory once more, with twice the memory.  Return the records of all other runs."""
+        """Submit runs that lacked memory again, with twice the memory, and return the records of all other runs."""
         if attempt.earlier:
             return replace(records, attempts=records.attempts + np.int32(attempt.earlier))
         resources, needs = self.plan.resources, attempt.cases[0].needs

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 BATCH_SECONDS = 0.5
-"""Seconds of work in a batch.  This is long compared with Dask's 3 to 6 ms for a task, and short enough to lose."""
+"""Seconds of work in a batch.  A batch is long compared with the 3 to 6 ms that Dask needs for a task."""
 CLIENT_SECONDS = 0.007
 """Processor time of the client for a batch in seconds, measured with 16 workers.
 
@@ -41,7 +41,7 @@ MAX_BATCH_CASES = 5_000
 _GROWTH = 8
 """Largest ratio of the runs in a batch to all measured runs.  The first runs may differ from later runs."""
 RECENT_BATCHES = 8
-"""Number of finished batches that determine the size of the next batch.  Later runs are shorter than the first runs."""
+"""Number of finished batches that determine the size of the next batch.  Runs of later batches are shorter."""
 
 
 class Executor:
@@ -77,7 +77,7 @@ class Executor:
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> Iterator[RunRecords]:
-        """Yield the records of `trials` and `cases`, as `compute` does.  `cases` has at most `n_cases` cases."""
+        """Yield the records of `trials` and `cases`, as `compute` does.  `n_cases` is the largest number of `cases`."""
         raise NotImplementedError
 
 
@@ -143,7 +143,7 @@ class ParallelExecutor(Executor):
         return 1 if self._executor is None else self._executor.workers
 
     def close(self) -> None:
-        """Close the cluster, also while studies compute with it."""
+        """Close the cluster, also while studies compute with this cluster."""
         with self._lock:
             self._is_closed = True
             self._closing.close()

@@ -63,7 +63,7 @@ class FolderExecutor(Executor):
     def compute(self, plan: Plan, numbers: Order, trials: Order) -> Iterator[RunRecords]:
         """Yield the records of the cases that this task claims, until no part is left.
 
-        Other tasks compute all other cases.  See `is_to_be_read_again`.
+        Other tasks compute all other cases, and `is_to_be_read_again` says when to read their runs.
         """
         waits = not (plan.phase == self.last.name and self.last.precision is None)
         order = plan.order

@@ -36,7 +36,8 @@ class RunOptions:
     )
     memory_limit: str | int | None = _option(
         None,
-        "Memory of one worker, such as 4GiB.  A run that uses more is lost.  [default: an equal share of the machine]",
+        "Memory of one worker, such as 4GiB.  A run that uses more memory is lost.  "
+        "[default: an equal share of the machine]",
         "SIZE",
     )
     run_timeout: float | None = _option(None, "Stop a run after this time and set its status to timed_out.", "SECONDS")

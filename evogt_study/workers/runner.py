@@ -1,8 +1,8 @@
 """Start and supervise runners, the interpreters that compute runs.
 
-A worker starts a runner with `subprocess`, not with a fork.  The runner therefore has no locks, threads or connections
-of the worker, and does not import the user's script.  It may start other processes.  If a run ends its runner, no other
-process ends.
+A worker starts a runner with `subprocess`, not with a fork.  So the runner has no locks, threads or connections
+of the worker, and does not import the user's script.  A runner may start other processes.  If a run ends
+its runner, no other process ends.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LOOK_SECONDS = 0.25
 _INTERPRETER_BYTES = 150 * 2**20
 """Memory of the interpreter in bytes, in addition to the memory that a run needs."""
 MAX_DEATHS = 2
-"""Number of times that a run may end its runner before it gets the status lost.  One end may be an accident."""
+"""Number of times that a run may end its runner before it gets the status lost.  The first end may be an accident."""
 OUTPUT_FILE_BYTES = 64 * 2**20
 """Largest output of a run on disk in bytes.  The supervisor then empties the file."""
 END_SECONDS = 0.2
@@ -66,7 +66,7 @@ serve(*map(int, sys.argv[2:]))
 
 @dataclass(frozen=True)
 class RunnerLimits:
-    """Limits of a run in seconds and in bytes of memory, optionally with its children.  None means no limit."""
+    """Limits of a run in seconds, and in bytes of memory with or without its children.  None means no limit."""
 
     seconds: float | None = None
     memory: int | None = None
@@ -82,7 +82,7 @@ class _RunnerEndedError(Exception):
 
 
 class Runner:
-    """Interpreter that computes batches.  After a run that ends it, a new interpreter starts."""
+    """Interpreter that computes batches, and that starts again after each run that ends the interpreter."""
 
     def __init__(self) -> None:
         self.limits, self._has_settings = RunnerLimits(), False
@@ -97,7 +97,7 @@ class Runner:
         return self._process is not None and self._process.poll() is not None
 
     def prepare(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
-        """Set the limits and the environment of later runs.  All other variables have their values in this process."""
+        """Set the limits and the environment of later runs.  Variables not in `environment` are as in this process."""
         settings = sys.path.copy(), os.getcwd(), {**os.environ, **ONE_THREAD, **environment}
         self._has_settings = self._has_settings and settings == self._settings
         self.limits, self._settings = limits, settings
@@ -236,7 +236,7 @@ class Runner:
             os.ftruncate(self._output.fileno(), 0)
 
     def end(self) -> tuple[str, str]:
-        """End the interpreter and its children.  Return its exit code or signal, and its last output."""
+        """End the interpreter and its children, and return its exit code or signal, and its last output."""
         with self._starting:
             process, self._process = self._process, None
             if process is None:
@@ -254,7 +254,7 @@ class Runner:
             return (f"signal {-code}, {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"), output
 
     def stop(self) -> None:
-        """End the interpreter from any thread.  This also ends the wait in `compute`."""
+        """End the interpreter from any thread, and also the wait in `compute`."""
         self.is_stopped = True
         with self._starting:
             if self._process is not None:
@@ -305,7 +305,7 @@ _idle_lock = threading.Lock()
 
 
 def prestart() -> None:
-    """Start a runner if no runner is idle.  Its imports run at the same time as the imports of this process."""
+    """Start a runner if no runner is idle, so that it imports at the same time as this process."""
     if not _idle:
         runner = Runner()
         runner.start()

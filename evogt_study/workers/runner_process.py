@@ -24,7 +24,7 @@ from evogt_study.workers.runner import DONE, FATAL, HEAD, STATE, dump, take_outp
 from evogt_study.workers.stage_cache import BoundedStageCache
 
 IDLE_SECONDS = 60.0
-"""Seconds after which an interpreter without work ends."""
+"""Seconds after which an interpreter ends if it receives no batch."""
 MIN_DESCRIPTORS, CHECKED_RUNS = 8, 4
 """Number of file descriptors that a run needs, and number of runs after which the process tries to open them."""
 EXIT_CODE = 71
@@ -83,8 +83,8 @@ def _open_stream(descriptor: int) -> TextIO:
 def serve(link: int, state: int, lifeline: int) -> None:
     """Compute the batches that the connection `link` receives, until the connection closes.
 
-    All arguments are file descriptors.  `state` is the shared `STATE`.  `lifeline` is a pipe whose other end the
-    supervisor holds.
+    All arguments are file descriptors.  `state` is the file of the shared `STATE`.  `lifeline` is a pipe whose other
+    end the supervisor holds.
     """
     # the kernel ends this process and programs of its runs, by SIGIO, when the supervisor closes the other end or dies
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())

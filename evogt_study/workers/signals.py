@@ -1,6 +1,6 @@
 """Convert Ctrl-C, SIGTERM, a closed terminal and the time limit to KeyboardInterrupt in the main thread.
 
-The text of the exception is the reason.  The same code then closes the cluster and keeps the finished runs.
+The text of the exception is the reason.  In each case, the command closes the cluster and keeps the finished runs.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Ite
 # Only the first of several is handed on: a second would interrupt the closing that the first one begins.
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Defer signals until the end of the body.  In another thread, do nothing."""
+    """Defer signals in the main thread until the end of the body, because they would end the body half done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -98,7 +98,7 @@ def defer_signals() -> Iterator[None]:
 
 # At most 1e9 s, which are 30 years: setitimer takes no more than the time of the system can hold.
 def parse_seconds(text: str, option: str = "--time-limit") -> float:
-    """Convert a time to seconds.  It is a number of seconds, a text with units, or H:M:S.
+    """Convert a text to seconds.  The text is a number of seconds, a time with units, or H:M:S.
 
     >>> parse_seconds("90"), parse_seconds("11h30m"), parse_seconds("1:30:00")
     (90.0, 41400.0, 5400.0)

@@ -44,7 +44,7 @@ class _Result:
 class BoundedStageCache:
     """Cache for the results of stages, which divides the time of a stage among the cases that use the stage.
 
-    A stage may need other stages.  A case that uses a stage also uses these stages.  `calls` counts the computations of
+    A case that uses a stage also uses the stages that this stage needs.  `calls` counts the computations of
     each stage.
     """
 

@@ -102,7 +102,7 @@ def test_the_same_command_computes_nothing_again(reproduced, evogt, no_workers, 
     shutil.copytree(out, tmp_path / "copy")
     code, printed, err = evogt("reproduce", *STUDIES, "-o", tmp_path / "copy")
     assert code == 0
-    assert err.count("all from before") == len(NAMES) == len(err.splitlines())
+    assert err.count("all reused") == len(NAMES) == len(err.splitlines())
     assert printed.replace(str(tmp_path / "copy"), str(out)) == first.stdout
     assert (tmp_path / "copy" / "report.csv").read_bytes() == (out / "report.csv").read_bytes()
 
