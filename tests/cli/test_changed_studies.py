@@ -113,4 +113,4 @@ def test_results_are_compared_by_parameter_values(run, folder, evogt, document):
     frame = evs.diff("a.nc", "c.nc").to_dataframe()
     assert frame.query("kind == 'b' and seed == '1'").status_b.tolist() == ["ok", "ok"]
     run("scale=3", "-o", "d.nc")
-    assert "scale is 1 in a.nc, 3 in d.nc" in evogt("diff", "a.nc", "d.nc")[1]
+    assert "scale is 1 in a.nc and 3 in d.nc" in evogt("diff", "a.nc", "d.nc")[1]

@@ -208,7 +208,7 @@ def compute_elsewhere(data):
 
 SCALE = {"constants": "[constants]\nscale = 2.0\n"}
 CONFLICTS = [  # what the second result has, a change of it, and what is said
-    (SCALE, None, r"b.nc holds 4 main runs .*scale is 2.0 in .*b.nc, 1.0 in .*a.nc"),
+    (SCALE, None, r"b.nc holds 4 main runs .*scale is 2.0 in .*b.nc and 1.0 in .*a.nc"),
     ({"method": OWN.replace("1 + seed)\n", "2 + seed)\n")}, None, "b.nc holds 4 main runs .*the code of the method"),
     ({}, flip_bit, r"run family=a, seed=1 has two values: trace\[1\]: 0.10{15}1 in .*a.nc, 0.10{15}2 in .*b.nc, rel"),
     ({}, diverge, "run family=a, seed=0 has two values: status: 'ok' in .*a.nc, 'diverged' in .*b.nc"),
@@ -237,7 +237,7 @@ def test_pilots_that_disagree(own_study, result_of, tmp_path):
     rewritten(b, worse, "pilot")
     refused("pilot run target=2, candidate=0, seed=100 has two values: error", [a, b], tmp_path / "c.nc")
     rewritten(b, chosen)
-    refused(r"chose different values for target=2: gamma is 1 in .*a.nc, 4 in .*b.nc", [a, b], tmp_path / "c.nc")
+    refused(r"chose different values for target=2: gamma is 1 in .*a.nc and 4 in .*b.nc", [a, b], tmp_path / "c.nc")
 
 
 def test_a_pilot_that_no_file_has(own_study, result_of, tmp_path):
