@@ -31,11 +31,11 @@ from evogt_study.study.study import Study
 
 DECLARATION = "study_code"  # global attribute: the declarations of the user's code and its identity, as JSON
 _TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": variables.TRUTH_MEANINGS}
-"""Attributes (CF) of booleans, which are numbers in a file."""
+"""CF attributes of booleans, which a file stores as integers."""
 
 
 def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dataset:
-    """Label the runs of a plan as in the result file.  key_bytes: keep run keys as bytes, which are smaller."""
+    """Return the runs of a plan as a Dataset, as in the result file.  `key_bytes` keeps run keys as bytes."""
     space, meant, columns = table.plan.space, study.method.variables, table.columns
     cells, unions, index_of, lengths = _align(columns)
     data: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
 
 
 def with_text_keys(data: xr.Dataset) -> xr.Dataset:
-    """Return the same runs with run keys as text, as in a file that was read."""
+    """Return a Dataset with its run keys as strings, as after reading a file."""
     return data.assign(run_key=data["run_key"].astype(str))
 
 
@@ -96,9 +96,9 @@ def with_text_keys(data: xr.Dataset) -> xr.Dataset:
 def _align(
     columns: Mapping[str, RunColumn],
 ) -> tuple[dict[str, Cells], dict[str, npt.NDArray[Any]], dict[str, str], dict[str, int]]:
-    """Return values on common labels, these labels, the indices that replace dimensions, and the length of each one.
+    """Align runs along dimensions.  Return values, coordinate values, names of index dimensions, and lengths.
 
-    Strings, dates and unique integers along a dimension of their name are labels, by which the runs are aligned.
+    The coordinate of a dimension aligns the runs if its values are unique strings, dates or integers.
     """
     cells, unions, index_of = dict[str, Cells](), dict[str, npt.NDArray[Any]](), dict[str, str]()
     used = {name for name, column in columns.items() for name in (name, *column.dims)}
@@ -139,7 +139,7 @@ def _align(
 
 
 def _differs_along_all_axes(column: RunColumn, space: CaseSpace) -> bool:
-    """Return True if the arrays differ along each axis, by their checksums."""
+    """Return True if the checksums of the arrays differ along each axis."""
     _, marks = np.unique(column.data.pieces["checksum"][:, 0], return_inverse=True)
     there, marks = column.present.reshape(space.shape), marks.reshape(space.shape)
     places = (np.expand_dims(there.argmax(axis), axis) for axis in range(there.ndim))
@@ -150,7 +150,7 @@ def _differs_along_all_axes(column: RunColumn, space: CaseSpace) -> bool:
 def _over_axes(
     cells: Cells, column: RunColumn, dims: tuple[str, ...], space: CaseSpace, attributes: dict[str, Any]
 ) -> xr.Variable:
-    """Return the values of a column along its dimensions and the axes along which it differs."""
+    """Return a column over its dimensions and over the axes along which its values differ."""
     values, missing = (each.reshape(space.shape + each.shape[1:]) for each in cells)
     there, names = column.present.reshape(space.shape), list(space.names)
     for name in space.names:
@@ -167,7 +167,7 @@ def _over_axes(
 
 
 def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes of the returned Datasets, under free names.  Add one that differs between runs to `coords`."""
+    """Return the attributes of returned Datasets under unused names.  Attributes that differ go to `coords`."""
     attributes, places = dict[str, Any](), dict[str, str]()
     own = {*global_attributes(study, table.plan.phase), *run_metadata.OWN_ATTRIBUTES} if table.attributes else set()
     for name, column in sorted(table.attributes.items()):
@@ -189,7 +189,7 @@ def _of_runs(
     column: RunColumn, cells: Cells | None, space: CaseSpace, dims: tuple[str, ...], lengths: tuple[int, ...],
     attributes: dict[str, Any],
 ) -> xr.Variable:  # fmt: skip
-    """Return the values of all runs.  Arrays of numbers are read when they are used, unless they have `cells`."""
+    """Return a variable of all runs.  Without `cells`, its arrays of numbers are read on access."""
     if cells is not None or not column.dims or column.dtype.kind in "OMm":
         known = cells or column.load(lengths)
         values, missing = (each.reshape(space.shape + lengths) for each in known)
@@ -205,7 +205,7 @@ def _of_runs(
 
 # fastpath: xarray imports dask.array, for 0.3 s, to look whether the values are one of its arrays
 def _to_variable(dims: Any, values: Any, attributes: Any = None, encoding: Any = None) -> xr.Variable:
-    """Return a variable.  Numbers and strings are used as they are."""
+    """Return a variable.  xarray does not convert numbers and strings."""
     values = np.asarray(values)
     return xr.Variable(dims, values, attributes, encoding, fastpath=values.dtype.kind in "biufSU")
 
@@ -213,7 +213,7 @@ def _to_variable(dims: Any, values: Any, attributes: Any = None, encoding: Any =
 def _variable(
     dims: tuple[str, ...], cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_], attributes: Mapping[str, Any]
 ) -> xr.Variable:
-    """Return values of one type.  Integers and booleans are floats, or objects if large, if some are `missing`."""
+    """Return a variable.  Integers with `missing` values become floats, or objects if they are large."""
     if cells.dtype.kind == "b":
         attributes = {**attributes, **_TRUTH}
     if cells.dtype.kind not in "biu" or not missing.any():
@@ -225,7 +225,7 @@ def _variable(
 def with_room(
     dtype: np.dtype[Any], limits: npt.NDArray[Any], load: Callable[[], Cells]
 ) -> tuple[np.dtype[Any], dict[str, Any]]:
-    """Return the type in memory and the encoding in the file of integers with missing values, of known `limits`."""
+    """Return the dtype in memory and the encoding in a file of integers within `limits`.  Some are missing."""
     low, high = int(limits.min(initial=0)), int(limits.max(initial=1))
     stored = np.dtype(np.int8) if dtype.kind == "b" else dtype
     top = int(np.iinfo(f"i{min(4, stored.itemsize)}").max)  # a fill value of classic NetCDF has at most 32 bits
@@ -243,7 +243,7 @@ def with_room(
 
 
 def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
-    """Return coordinates of the axes and the dependent parameters, and scalar coordinates of the constants."""
+    """Return the coordinates of axes and dependent parameters, and scalar coordinates of fixed parameters."""
     coords: dict[str, Any] = {}
     for axis in space.axes:
         if axis.columns is not None:
@@ -272,7 +272,7 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
 
 
 def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
-    """Return labels of the values; for None, NaN among numbers, NaT among dates, "" among strings."""
+    """Return coordinate values.  None becomes NaN among numbers, NaT among dates, and "" among strings."""
     present = make_coordinate([value for value in values if value is not None])
     if len(present) == len(values):
         return _array(present)
@@ -314,7 +314,7 @@ def _make_run_metadata(table: RunTable) -> dict[str, xr.Variable]:
 
 
 def global_attributes(study: Study, phase: str) -> dict[str, Any]:
-    """Return title, provenance and text of the study, by the names of CF and ACDD."""
+    """Return the title, provenance and text of a study under the attribute names of CF and ACDD."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         run_metadata.RESULT_SCHEMA: run_metadata.SCHEMA_VERSION,
@@ -341,7 +341,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
 
 # only runs with the status ok have values; the fill values of other runs are left out
 def records_of(data: xr.Dataset) -> RunRecords:
-    """Read the runs of a result back as records, in the order of its axes."""
+    """Return the runs of a result as records, in the order of its axes."""
     # with sorted names, since version sets are compared as text
     sets = [json.dumps(entry, sort_keys=True) for entry in run_metadata.software_sets(data)]
     status = status_codes(data["run_status"]).ravel()
@@ -370,7 +370,7 @@ def records_of(data: xr.Dataset) -> RunRecords:
 def _stack(
     data: xr.Dataset, held: str, name: str, role: str, done: Order, ok: Order, names: Mapping[str, str]
 ) -> Stack:
-    """Return the values of the variable `held` of a result, one row for each run that is ok and has it."""
+    """Return the variable `held` of a result as a stack, with a row for each ok run that has a value."""
     variable, axes = data[held].variable, data["run_status"]
     dims = tuple(str(dim) for dim in variable.dims if dim not in axes.dims)
     sizes: dict[Any, int] = {**axes.sizes, **{dim: variable.sizes[dim] for dim in dims}}

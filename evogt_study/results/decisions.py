@@ -1,7 +1,8 @@
-"""Decide from finished runs: parameter values that the pilot chooses, and seeds that a target precision needs.
+"""Choose parameter values from the pilot, and numbers of seeds for a target precision.
 
-For each point of `by`, the pilot chooses the candidate with the lowest mean, and the smaller candidate of equal ones.
-Seeds are only added, in the order of the axis: the plan of a resumed study does not depend on when it stopped.
+For each point of `by`, the pilot chooses the candidate with the lowest mean.  If means are equal, it chooses the
+smaller candidate.  A target precision only adds seeds, in the order of the seed axis.  So the plan of a resumed study
+does not depend on when the study stopped.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from evogt_study.study.plan import Plan, plan_phase
 from evogt_study.study.study import Study
 
 SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precision_reason"
-"""Coordinates over the setups: number of seeds, half width of the confidence interval, reason to stop."""
+"""Names of coordinates with the number of seeds, the half width and the reason to stop of each setup."""
 
 
 def _numbers(name: str, table: RunTable) -> npt.NDArray[np.float64] | None:
-    """Return a variable over all cases, NaN for a run that is not ok, or None if it is no number."""
+    """Return a number for each case, or None if the variable has no numbers.  Runs that are not ok have NaN."""
     column = table.columns.get(name)
     if column is None or not column.is_number:
         return None
@@ -43,10 +44,10 @@ def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ..
     """
     if (pilot := phase.choice) is None:
         return ()
-    most = f"; most often: {message}" if (message := table.commonest_message()) else ""
+    most = f". The most frequent message is: {message}" if (message := table.commonest_message()) else ""
     measured = _numbers(pilot.minimise, table)
     if measured is None:
-        reason = f"the runs returned no such number (they have: {', '.join(sorted(table.columns)) or 'none'})"
+        reason = f"the runs returned no number of this name (returned: {', '.join(sorted(table.columns)) or 'none'})"
         if pilot.minimise in table.columns:
             reason = f"it is {table.shapes[pilot.minimise, False]}, not a number"
         raise PilotError(f"the pilot cannot minimise `{pilot.minimise}`: {reason}{most}")
@@ -68,7 +69,7 @@ def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ..
         if not usable:
             wanted = f"`{join_values(pilot.parameters)}`" + " for " * bool(at)
             wanted += ", ".join(f"{name} = {label}" for name, label in at.items())
-            reason = f"no candidate of {len(candidates)} has all of its runs ok{most}"
+            reason = f"each of the {len(candidates)} candidates has a run that is not ok{most}"
             raise PilotError(f"the pilot cannot choose {wanted}: {reason}")
         choice[key] = candidates[min(usable)[2]]
     return (ParameterTable(pilot.parameters, pilot.by, choice),)
@@ -78,9 +79,9 @@ def fill_until_precise(
     study: Study, phase: Phase, chosen: Sequence[ParameterTable], fill: Callable[[Plan], RunTable], *,
     computing: bool = False,
 ) -> RunTable:  # fmt: skip
-    """Fill the table of a phase by `fill`; with a target precision, add seeds until each setup has enough.
+    """Return the table of a phase that `fill` fills.  A target precision adds seeds until each setup has enough.
 
-    computing: `fill` computes missing runs; then it raises StudyError if no run has the variable.
+    `computing` means that `fill` computes missing runs.  Then StudyError is raised if no run has the variable.
     """
     precision = phase.precision
     if precision is None:
@@ -92,7 +93,7 @@ def fill_until_precise(
         # only its runs show what a user function returns
         if computing and precision.variable not in known and np.any(table.status == Status.ok):
             message = f"`variable` must be one of {', '.join(known) or 'none'}, got {shorten(precision.variable)}"
-            where = f"({study.file}, precision.variable); finished runs are kept, a corrected file takes them"
+            where = f"({study.file}, precision.variable). Correct the name. The next run reuses the finished runs."
             raise StudyError(f"{message} {where}")
         wanted = {labels: each.wanted for labels, each in decisions(precision, table).items()}
         if all(count <= counts.get(labels, precision.goal.first) for labels, count in wanted.items()):
@@ -101,7 +102,7 @@ def fill_until_precise(
 
 
 def decisions(precision: Precision, table: RunTable) -> dict[Labels, Decision]:
-    """Decide for each setup, by its labels; see `decide`.  Both labels of a ratio, and no others, have one decision."""
+    """Return the decision of `decide` for each setup.  The two setups of a ratio share their decision."""
     space, numbers = table.plan.space, _numbers(precision.variable, table)
     seed = space.names.index(SEED)
     # a failed run is finished without a value, so that a setup with only failures does not need seeds without end
@@ -123,13 +124,13 @@ def decisions(precision: Precision, table: RunTable) -> dict[Labels, Decision]:
 
 
 def _setups(labels: Sequence[Sequence[str]]) -> Iterator[tuple[tuple[int, ...], Labels]]:
-    """Yield the position and the labels of each setup, by the labels of each axis."""
+    """Yield the position and the axis values of each setup.  `labels` has the values of each axis."""
     for place in np.ndindex(*map(len, labels)):
         yield place, tuple(own[i] for own, i in zip(labels, place, strict=True))
 
 
 def precision_coordinates(precision: Precision, table: RunTable) -> dict[str, Any]:
-    """Return coordinates over the setups of a result: number of seeds, half width, and the reason to stop."""
+    """Return coordinates with the number of seeds, half width and reason to stop of each setup."""
     others = [axis for axis in table.plan.space.axes if axis.name != SEED]
     shape, made = tuple(len(axis.values) for axis in others), decisions(precision, table)
     seeds, half, reason = np.zeros(shape, np.int64), np.full(shape, np.nan), np.full(shape, "", object)
@@ -145,7 +146,7 @@ def precision_coordinates(precision: Precision, table: RunTable) -> dict[str, An
 
 
 def find_planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> ParameterTable | None:
-    """Return the seeds that results planned together, by their run keys, or None without a target precision."""
+    """Return the seeds with a run key in at least one result, or None without a target precision."""
     if phase.precision is None:
         return None
     names = [name for name in phase.space.names if name != SEED]

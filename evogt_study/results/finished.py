@@ -1,7 +1,7 @@
-"""Keep finished runs on disk and find them: in a result file, its shards, its store, and other results.
+"""Keep finished runs on disk, and find them in a result file, its shards, its store, and other results.
 
-A shard has the records of one batch.  A source gives its run keys before its runs, so that files without a wanted run
-are not opened.  `FinishedRuns` fills the table of a plan.  The store keeps runs that are no longer part of the study.
+A shard has the records of one batch.  The store keeps runs that are no longer part of the study.  `FinishedRuns` fills
+the table of a plan.  It reads the run keys of a source first, and then only the runs that the plan needs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from evogt_study.study.plan import Plan
 from evogt_study.study.study import Study, describe_changes
 
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""Errors of a description that this package did not write."""
+"""Errors in reading a description that this package did not write."""
 SUFFIX = ".shard"
 
 
@@ -52,9 +52,9 @@ def shard_files(folder: Path) -> list[Path]:
 
 
 def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
-    """Write `records` to a new file in `folder`, which then has their arrays.  Raises ResultError if the disk refuses.
+    """Write `records` to a new shard in `folder`, and read their arrays from it afterwards.
 
-    about: description of the runs for the user.
+    `about` describes the runs for the user.  Raises ResultError if the shard cannot be written.
     """
     # named by content: a batch that is computed twice writes the same file, so no run counts twice
     path = folder / f"{sha256(','.join(records.keys).encode()).hexdigest()[:20]}{SUFFIX}"
@@ -68,7 +68,7 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
 
 
 def read_shard(path: Path, index: Index | None = None) -> RunRecords:
-    """Read the records of a shard, whose index may be known.  Arrays stay in the file.  Raises ResultError."""
+    """Return the records of a shard.  Their arrays stay in the file.  Raises ResultError if the shard is damaged."""
     index = index or read_shard_index(path)
     for found in damage(path, index):
         raise DamagedResultError(f"{path} is damaged: {found}")
@@ -76,7 +76,7 @@ def read_shard(path: Path, index: Index | None = None) -> RunRecords:
 
 
 def read_shard_index(path: Path) -> Index:
-    """Read the index of a shard: the keys of its runs, and their description."""
+    """Return the index of a shard, with the run keys and the description of its runs."""
     index = read_index(path)
     if index is None or "" not in index.phases:
         raise DamagedResultError(f"{path} is damaged: it has no valid index")
@@ -86,7 +86,7 @@ def read_shard_index(path: Path) -> Index:
 # the description first: the next run reuses shards without a description, but a description without shards would look
 # like a study that is being computed
 def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> None:
-    """Remove the `description`, the progress file, the claims and all shards except the `foreign` ones."""
+    """Remove the `description`, the progress file, the claims and all shards that are not `foreign`."""
     if not folder.exists():
         return
     close_files()  # a file server keeps a file that is open, and then its folder
@@ -108,25 +108,25 @@ def remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-PART_BYTES = 2**22  # size of the part of a result that is in memory, at least one run; small beside the command
+PART_BYTES = 2**22  # bytes of a result that are in memory at the same time, at least one run
 KeyFilter = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]  # returns which of several keys are wanted
 Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
 class ResultFile:
-    """The runs of a result, read by its index, or by xarray after another program has changed the file."""
+    """Source of the runs of a result.  xarray reads the runs if another program has changed the file."""
 
     path: Path
 
     @cached_property
     def index(self) -> Index | None:
-        """The index, or None for a file without runs in a valid one.  Raises ResultError if it cannot be read."""
+        """Index of the file, or None if no valid index has runs.  Raises ResultError if the file cannot be read."""
         found = read_index(self.path)
         return found if found is not None and found.phases else None
 
     def keys(self) -> Keys:
-        """Return keys of the runs.  Raises ResultError if the file cannot be read."""
+        """Return the run keys of the file.  Raises ResultError if the file cannot be read."""
         if self.index is not None:
             return self.index.keys
         check_file(self.path)
@@ -134,7 +134,7 @@ class ResultFile:
         return np.array([key for records in every for key in records.keys], dtype=np.bytes_)
 
     def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """Yield the runs whose key `knows` accepts, with these variables (None: all).  Raises ResultError."""
+        """Yield records of the runs whose run key `knows` accepts.  If `variables` is None, they have all variables."""
         if self.index is not None:
             for records in self.index.phases.values():
                 rows = np.flatnonzero(knows(records.keys))
@@ -167,30 +167,30 @@ def check_file(path: Path) -> None:
     """Raise DamagedResultError if a result is damaged, or if another program has changed its runs."""
     found = inspect(path)
     for problem in (*found.broken, *(line for line in found.changed if line != NO_INDEX)):
-        raise DamagedResultError(f"in {path} {problem}; `evogt verify` lists all such parts")
+        raise DamagedResultError(f"in {path} {problem}. List all damage with `evogt verify`")
 
 
 @dataclass(frozen=True)
 class ShardFolder:
-    """The runs of the shards in a folder, or `among` them.  `unread`: shards that cannot be read, with the reason."""
+    """Source of the runs in the shards of a folder, or in shards `among` them.  `unread` has errors of reading."""
 
     path: Path
     among: frozenset[Path] | None = None
     unread: dict[Path, ResultError] = field(default_factory=dict, compare=False)
 
     def keys(self) -> Keys:
-        """Return keys of the runs in shards that can be read."""
+        """Return the run keys of all readable shards."""
         return np.array([key for _, index in self.indices() for key in index.keys], dtype=np.bytes_)
 
     def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """See `ResultFile`.  Shards that cannot be read are left out, so their runs count as not run."""
+        """Yield records as `ResultFile.records` does.  The runs of unreadable shards count as not run."""
         for path, index in self.indices():
             records = self._read(partial(read_shard, index=index), path) if knows(index.keys).any() else None
             if records is not None:
                 yield _with_variables(records, variables)
 
     def indices(self) -> Iterator[tuple[Path, Index]]:
-        """Read the indices of the shards that can be read."""
+        """Yield the path and the index of each readable shard."""
         for path in shard_files(self.path):
             index = self._read(read_shard_index, path) if self.among is None or path in self.among else None
             if index is not None:
@@ -208,7 +208,7 @@ RunSource = ResultFile | ShardFolder  # a place with finished runs of any study
 
 
 def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
-    """Find the results in a folder with their stores and shards, without pipes, devices and the files of `result`."""
+    """Yield the results, stores and shard folders in `folder`, except the files of `result`."""
     own = () if result is None else {path.resolve() for path in (result, shard_folder(result), store_folder(result))}
     paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
     paths = [path for path in paths if path.resolve() not in own]  # a link to the result is the result
@@ -223,7 +223,7 @@ def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
 
 
 def source_at(path: Path) -> Iterator[RunSource]:
-    """Find the sources that a user names by `path`: a result, a store, or a folder of them.  Raises InputError."""
+    """Yield the sources at `path`, which is a result, a store or a folder.  Raises InputError for other paths."""
     if path.suffix in FOLDERS_OF_SHARDS and path.is_dir():
         yield ShardFolder(path)
     elif path.is_dir():
@@ -231,16 +231,16 @@ def source_at(path: Path) -> Iterator[RunSource]:
     elif path.is_file():
         yield ResultFile(path)
     else:
-        raise InputError(f"`reuse_from` must be a result, or a folder of results, got {path}, which is neither")
+        raise InputError(f"`reuse_from` must be an existing result or a folder of results, got {path}")
 
 
 class FinishedRuns:
     """Reader of the finished runs of a study with the result `path`.
 
-    It looks for the run keys in the result, its shards, its store, the other results of the folder with their stores,
-    and the places in `others`, in this order, and stops when nothing is missing.  tables: by phase, the last phase
-    first.  reused: number of runs from each place, by phase.  left_out: places that could not be read, with the reason.
-    check: compare results with their checksums.  Raises ResultError if `path` has no result, or of another study.
+    It looks for runs in the result, its shards, its store, other results and stores in the folder, and `others`.
+    It stops when no run is missing.  `tables` has the table of each phase, the last phase first.  `reused` has the
+    number of runs from each place, by phase.  `left_out` has the errors of unreadable places.  `check` compares
+    results with their checksums.  Raises ResultError if the file at `path` is not a result of this study.
     """
 
     def __init__(self, study: Study, path: Path, others: Sequence[Path] = (), *, check: bool = True) -> None:
@@ -256,19 +256,19 @@ class FinishedRuns:
         self._planned: list[RunTable] = []
 
     def own(self, among: frozenset[Path] | None = None) -> list[RunSource]:
-        """Return the result, if it exists, and its shards, or only the shards `among` them."""
+        """Return the result, if it exists, and its shards.  `among` selects some of the shards."""
         return [*([ResultFile(self.path)] if self.history else []), replace(self.shards, among=among)]
 
     @cached_property
     def elsewhere(self) -> list[RunSource]:
-        """The store, other results of the folder with their stores, and the places that the user names."""
+        """Other sources, such as the store, other results in the folder, and the places that the user names."""
         return [ShardFolder(store_folder(self.path)), *sources_in(self.path.parent, self.path), *self.others]
 
     def fill(
         self, plan: Plan, variables: Sequence[str] | None = None, wanted: Sequence[Status] = FINISHED,
         usable: Callable[[RunRecords], RunRecords] = lambda records: records,
     ) -> RunTable:  # fmt: skip
-        """Return the finished runs of a plan that are `wanted` and `usable`, with these variables (None: all)."""
+        """Return a table of the `usable` finished runs with a `wanted` status.  None selects all variables."""
         table = RunTable(plan)
         self._planned.append(table)
         reused = self.reused[plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
@@ -298,7 +298,7 @@ class FinishedRuns:
         return table
 
     def fill_phases(self, variables: Sequence[str] | None) -> bool:
-        """Fill the tables of the phases whose cases are known.  Return False if there are no runs and no files."""
+        """Fill the tables of phases whose cases are known.  Return False if the study has neither runs nor files."""
         chosen = list[ParameterTable]()
         for phase in self.study.phases:
             names = None if variables is None else (*variables, *phase.deciding_variables)
@@ -314,28 +314,28 @@ class FinishedRuns:
         return exists or any(table.n_finished for table in self.tables.values())
 
     def runs(self) -> dict[str, xr.Dataset]:
-        """Return the labelled runs by phase, with their run metadata and the variables that were read."""
+        """Return a Dataset of each phase, with its run metadata and the variables that were read."""
         return {phase: dataset(table, self.study) for phase, table in self.tables.items()}
 
     # a second command that computes nothing must not change the history
     def history_of(self, phase: str, now: str, computed: bool) -> str:
-        """Return the history of a phase of the result, with the line `now` if it has new runs."""
+        """Return the history of a phase.  The history ends with the line `now` if the phase has new runs."""
         before = self.history.get(phase, "").splitlines()
         elsewhere = self.places(phase, but={source.path for source in self.own()})
         line = [now + f", with runs that were there: {elsewhere}" * bool(elsewhere)]
         return "\n".join(before + (line if computed or elsewhere else []))
 
     def places(self, phase: str, but: Container[Path] = ()) -> str:
-        """Describe the sources of the reused runs of a phase: "4 from a.nc, 2 from b.nc.store", or "" for none."""
+        """Return the sources of the reused runs of a phase, such as "4 from a.nc, 2 from b.nc.store"."""
         reused = self.reused.get(phase, {}).items()
         return ", ".join(f"{count:,} from {path}" for path, count in reused if count and path not in but)
 
     def is_planned(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
-        """Return which of `keys` are in a table that was filled."""
+        """Return which of `keys` are in a plan that `fill` has received."""
         return np.asarray(np.any([table.contains(keys) for table in self._planned], axis=0))
 
     def count_unplanned(self) -> int:
-        """Return the number of runs of the result that are not planned, or 0 if this is not known yet."""
+        """Return the number of unplanned runs in the result, or 0 while the main phase has no plan."""
         if not self.history or (self.tables and MAIN not in self.tables):
             return 0
         keys = ResultFile(self.path).keys()
@@ -343,12 +343,12 @@ class FinishedRuns:
 
     @property
     def changed(self) -> str:
-        """Describe on one line how the study has changed since its result was written."""
+        """One-line description of the changes of the study since its result was written."""
         now = {"study": self.study.text, "code": self.study.spec.declaration, "version": package_version()}
         return describe_changes(self._before, now) if self._before else "another study's runs"
 
     def keep_unplanned(self) -> int:
-        """Add runs of the result and its shards that are not planned to the store; return the number of new runs."""
+        """Copy unplanned runs of the result and its shards to the store.  Return the number of new runs there."""
         # before the new result replaces the old one: after a crash in between, runs exist twice and none is lost
         folder, count = store_folder(self.path), 0
         kept = set(ShardFolder(folder).keys().astype(str).tolist())
@@ -364,7 +364,7 @@ class FinishedRuns:
 
     # called once the result is on disk: until then its shards are the only copy of new runs
     def discard_shards(self) -> None:
-        """Remove the shards, and the shards of the store whose runs are in the result now."""
+        """Remove the shards of the result, and the shards of the store whose runs the result now has."""
         # shards of another format stay; damaged ones have nothing that can be read
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedResultError)}
         remove_shards(self.shards.path, foreign, description_path(self.path))
@@ -375,17 +375,17 @@ class FinishedRuns:
         remove_empty(store.path)
 
     def warn(self, kept: int) -> None:
-        """Warn of runs moved to the store, and of files that were not read, in one line each."""
+        """Warn about runs that moved to the store, and about files that could not be read."""
         if kept:
             reason = f"because the study no longer includes them ({self.changed}). See `evogt store list`."
             warn(f"moved {kept:,} finished runs to {store_folder(self.path)} {reason}", StoreWarning)
         for path, error in [*self.left_out.items()][:1]:
             more = f", and {len(self.left_out) - 1} more" if len(self.left_out) > 1 else ""
-            warn(f"no runs are reused from {path}{more}: {error}", StoreWarning)
+            warn(f"cannot reuse runs from {path}{more}: {error}", StoreWarning)
 
 
 def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the history of the result at `path` by phase, and the state of its study, empty if there is no result."""
+    """Return the history of each phase of a result, and the text, code and version of its study."""
     if not path.exists():
         with suppress(*UNUSABLE):  # the study that wrote the shards
             known = parse_json(read_bytes(description_path(path)))
@@ -395,20 +395,20 @@ def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str]
         attributes = groups[MAIN].attrs
         inspected = inspect(path) if check else Inspection([], [])
         if inspected.broken:
-            raise DamagedResultError(f"in {path} {inspected.broken[0]}; `evogt verify` lists all damage")
+            raise DamagedResultError(f"in {path} {inspected.broken[0]}. List all damage with `evogt verify`")
         history = {phase: str(data.attrs.get("history", "")) for phase, data in groups.items()}
     if (name := attributes.get("id", "")) != study.name:
         raise ResultError(
             f"{path} is the result of the study {name!r}, not of {study.name!r}. Choose another output file."
         )
     if inspected.changed:
-        warn(f"{path}: {'; '.join(inspected.changed)}. Its runs are used as they are now", StoreWarning)
+        warn(f"{path}: {'; '.join(inspected.changed)}. The study reuses the runs in this state", StoreWarning)
     names = {"study": "study", "code": DECLARATION, "version": "product_version"}
     return history, {name: str(attributes.get(attribute, "")) for name, attribute in names.items()}
 
 
 def with_recorded_code(study: Study, path: Path) -> Study:
-    """Return the study with the fingerprints, and so the run keys, of its result at `path`.  Raises ResultError."""
+    """Return the study with the fingerprints of its result, so that both have equal run keys.  Raises ResultError."""
     declaration = _read_earlier(study, path, check=False)[1].get("code", "")
     if not declaration:
         return study
@@ -417,7 +417,7 @@ def with_recorded_code(study: Study, path: Path) -> Study:
             lambda code: replace(code, recorded=find_declared_code(code.reference, Path(), declaration).fingerprint)
         )
     except StudyError as error:
-        raise ResultError(f"no runs of older code can be reused: {error}") from None
+        raise ResultError(f"cannot reuse runs of older code: {error}") from None
 
 
 @contextmanager
@@ -432,7 +432,7 @@ def _explain_conflict() -> Iterator[None]:
 def read_finished_runs(
     study: Study, path: Path, variables: Sequence[str] | None = (), others: Sequence[Path] = ()
 ) -> FinishedRuns | None:
-    """Read the finished runs of `study`, or None if there are none.  variables: as in `FinishedRuns.fill`."""
+    """Return a reader of the finished runs of `study`, or None if the study has neither runs nor files."""
 
     def read() -> FinishedRuns | None:
         reader = FinishedRuns(study, path, others, check=variables is None)
@@ -442,13 +442,13 @@ def read_finished_runs(
 
 
 def describe(result: Path, study: Study) -> None:
-    """Write the text of the study beside its shards, so that they can be read without its file.  Raises ResultError."""
+    """Write the study text beside its shards, so that readers need no study file.  Raises ResultError."""
     described = {"file": study.file, "text": study.text, DECLARATION: study.spec.declaration}
     atomic.write_file(description_path(result), json.dumps(described).encode())
 
 
 def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> FinishedRuns | None:
-    """Read the finished runs of a result without its study file, or None if there are none.  Raises ResultError."""
+    """Return a reader of the runs of an unfinished result, or None if there are no runs.  Raises ResultError."""
     path = description_path(result)
     try:
         known = parse_json(read_bytes(path))
@@ -465,7 +465,7 @@ def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> Fin
 
 
 def read_partial_result(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:
-    """Read the runs as `read_unfinished`, by phase, into memory: the process that writes it removes the shards."""
+    """Return the runs of an unfinished result by phase, in memory, since another process removes its shards."""
 
     def read() -> dict[str, xr.Dataset] | None:
         reader, found = read_unfinished(result, variables), dict[str, xr.Dataset]()
@@ -486,7 +486,7 @@ def read_partial_result(result: Path, variables: Sequence[str] | None = None) ->
 
 @dataclass(frozen=True)
 class Kept:
-    """A store: its shards with their run keys, descriptions and sizes, and the shards that cannot be read."""
+    """Content of a store: shards with their run keys, descriptions and sizes, and the errors of unreadable shards."""
 
     folder: Path
     shards: Sequence[tuple[Path, Keys, str, int]]
@@ -499,22 +499,22 @@ class Kept:
 
     @property
     def size(self) -> int:
-        """Bytes of the shards."""
+        """Total size of the shards in bytes."""
         return sum(size for *_, size in self.shards)
 
 
 def read_store(result: Path) -> Kept:
-    """Read the indices of the shards in the store of a result."""
+    """Return the content of the store of a result."""
     folder = ShardFolder(store_folder(result))
     shards = [(path, index.keys, index.about, path.stat().st_size) for path, index in folder.indices()]
     return Kept(folder.path, shards, list(folder.unread.values()))
 
 
 def prune_store(result: Path, before: float | None = None) -> Kept:
-    """Empty the store of a result, and return its former content.  before: only shards older than this time."""
+    """Remove the shards of a store, or only the shards older than the time `before`.  Return the removed content."""
     found = read_store(result)
     gone = [each for each in found.shards if before is None or each[0].stat().st_mtime < before]
-    # damaged ones too
+    # damaged shards too
     for path in shard_files(found.folder) if before is None else [path for path, *_ in gone]:
         path.unlink(missing_ok=True)
     if before is None:

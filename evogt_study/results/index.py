@@ -1,8 +1,8 @@
-"""The index at the end of a shard or a result: the records of its runs, with the place and checksum of each piece.
+"""Write and read the index at the end of a shard or a result.
 
-A result file is HDF5, then the pieces of runs that HDF5 holds in another form, the summary of a result, the index, and
-the end.  HDF5 ignores what follows its own bytes, and a program that changes the file with HDF5 removes it.  A shard is
-the same without HDF5.  Neither adding runs nor checking bytes opens HDF5.
+The index has the records of runs, with the place and checksum of each piece.  A result starts with the bytes of HDF5.
+Pieces that HDF5 stores in another form, the summary, the index and the end follow.  HDF5 ignores these parts, and a
+program that changes the file with HDF5 removes them.  A shard has no HDF5.  Adding and checking runs do not open HDF5.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from evogt_study.study.case_space import MAX_CASES, Keys
 
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, struct.error,
               zlib.error)  # fmt: skip
-"""Errors of a file that is damaged or was written by another program."""
+"""Errors in reading a file that is damaged or that another program wrote."""
 _DEFLATED = 1032  # most bytes that one byte of DEFLATE can encode: 258 in two bits
 REFERENCE_BYTES = 16  # bytes of the file for a string that is stored by itself
 WHOLE_BYTES = 256 * 2**20  # largest variable that xarray reads in one piece when it opens a file, such as strings
 STRUCTURE = ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates")
-"""Attributes in which HDF5 and NetCDF keep dimensions."""
+"""Names of attributes in which HDF5 and NetCDF store dimensions."""
 NO_INDEX = "the file has no valid index: another program has changed it, or its end is damaged"
 SECONDS = 60
-BYTES_PER_SECOND = 5_000_000  # reading a file without an index may take `SECONDS`, and one more for each so many bytes
+BYTES_PER_SECOND = 5_000_000  # reading a file without an index may take `SECONDS`, and one second more for this size
 _BLOCK = 2**20
-DIGESTS = "content_digests"  # global attribute: the digest of each variable, as JSON
+DIGESTS = "content_digests"  # global attribute: the `variable_digest` of each variable, as JSON
 
 
 class Inspection(NamedTuple):
-    """A line for each part of a file that is broken, and for each part that another program has changed."""
+    """Result of a check, with a line for each broken part of a file and a line for each changed part."""
 
     broken: list[str]
     changed: list[str]
@@ -59,10 +59,10 @@ class Inspection(NamedTuple):
 class Index:
     """The index of a file.
 
-    phases: records by phase; the records of a shard have the phase "".  axes: coordinates of the axes by phase; they
-    name runs.  places: variables of a result that are no runs, with offset, size and checksum.  about: description of a
-    shard.  summary: written before the index, for `run_summary`.  end: where the index begins.  rest: the checksum
-    of all bytes outside of pieces.
+    `phases` has the records of each phase.  A shard has only the phase "".  `axes` has the axis values of each phase,
+    which name runs in messages.  `places` has name, offset, size and checksum of other variables.  `about` describes a
+    shard.  `summary` is written before the index.  `end` is the offset of the index.  `rest` is the checksum of all
+    bytes outside of pieces.
     """
 
     phases: Mapping[str, RunRecords]
@@ -75,12 +75,12 @@ class Index:
 
     @property
     def keys(self) -> Keys:
-        """The keys of all finished runs."""
+        """Run keys of all finished runs."""
         return np.array([key for records in self.phases.values() for key in records.keys], dtype=np.bytes_)
 
 
 def pack_records(records: RunRecords) -> RunRecords:
-    """Return records whose arrays are packed, as workers send them.  A coordinate that runs share is stored once."""
+    """Return records with packed arrays, as workers send them.  A coordinate that runs share is stored once."""
     groups: dict[tuple[object, ...], list[Stack]] = {}
     stacks = [stack for stack in records.stacks if not stack.dims or isinstance(stack.values, Packed)]
     for stack in (stack for stack in records.stacks if stack.dims and not isinstance(stack.values, Packed)):
@@ -103,7 +103,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def _flat(content: Any, arrays: list[npt.NDArray[Any]]) -> Any:
-    """Return the content without arrays as JSON."""
+    """Return the content as a tree for JSON, and add its arrays to `arrays`."""
     if isinstance(content, (list, tuple)):
         return [value if type(value) in _PLAIN else _flat(value, arrays) for value in content]
     if isinstance(content, (np.ndarray, np.generic)):
@@ -136,12 +136,12 @@ def _compress(packer: Any, parts: Sequence[Any]) -> bytes:
 
 
 def max_bytes(packed: bytes) -> int:
-    """Return the size up to which content is read: a small file must not take much memory."""
+    """Return the largest size of unpacked content, so that a small file cannot take much memory."""
     return 2**20 + 32 * len(packed)
 
 
 def decode(packed: bytes) -> Any:
-    """Return the tree of `encode`.  Raises ValueError."""
+    """Return the tree that `encode` has packed.  Raises ValueError."""
     content = memoryview(unpack_bytes(packed, max_bytes(packed)))
     length, count = struct.unpack_from("<QQ", content)
     if count > len(content):
@@ -163,7 +163,7 @@ def decode(packed: bytes) -> Any:
 
 
 def describe_records(records: RunRecords) -> dict[str, Any]:
-    """Return records as a tree for `encode`.  Of messages and outputs, the rows of those that are not empty."""
+    """Return records as a tree for `encode`.  The tree leaves out empty messages and outputs."""
     sets = {text: number for number, text in enumerate(dict.fromkeys(records.software))}
     texts = {}
     for name in ("messages", "outputs"):
@@ -207,7 +207,7 @@ def _records(known: Mapping[str, Any], file: File) -> RunRecords:
 
 
 def append(file: BinaryIO, target: File, index: Index) -> None:
-    """Write the pieces that are not in the file yet, the index and the end.  target: the file, under its final name."""
+    """Write new pieces, the summary, the index and the end.  `target` is the file under its final name."""
     end = file.seek(0, os.SEEK_END)
     for stack in _iterate_packed(index):
         end = _append_pieces(file, end, stack.values, target)
@@ -230,7 +230,7 @@ def _iterate_packed(index: Index) -> Iterator[Stack]:
 
 
 def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> int:
-    """Write the pieces that are elsewhere at `end`, each once, and return where they end."""
+    """Write the pieces from memory or other files at `end`, each once.  Return the new end of the file."""
     if all(source is target for source in packed.sources):
         return end
     pieces, form = packed.pieces.copy(), packed.form.copy()
@@ -259,7 +259,7 @@ def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> in
 
 
 def _checksum_between_pieces(descriptor: int, index: Index, end: int) -> bytes:
-    """Return the checksum of what lies between the pieces: HDF5's own bytes."""
+    """Return the checksum of all bytes outside of pieces, such as the attributes in HDF5."""
     found = [np.array([[offset, size] for _, offset, size, _ in index.places], np.int64).reshape(-1, 2)]
     pieces = (stack.values.pieces.ravel() for stack in _iterate_packed(index))
     found += [np.stack([each["offset"], each["size"]], axis=1) for each in pieces]
@@ -273,7 +273,7 @@ def _checksum_between_pieces(descriptor: int, index: Index, end: int) -> bytes:
 
 
 def read_index(path: Path) -> Index | None:
-    """Read the index of a file, or None if it has no valid one.  Raises ResultError if the file cannot be read."""
+    """Return the index of a file, or None without a valid index.  Raises ResultError if the file cannot be read."""
     if not path.is_file():  # a pipe would be waited for
         return None
     try:
@@ -282,7 +282,7 @@ def read_index(path: Path) -> Index | None:
             stream.seek(max(0, size - END.size))
             tail = stream.read()
             if tail[-len(MAGIC) :].startswith(MAGIC[:12]) and not tail.endswith(MAGIC):
-                raise ResultError(f"{path} has another format than this evogt-study reads")
+                raise ResultError(f"{path} is from another version of evogt-study. Read it with that version")
             if len(tail) < END.size or not tail.endswith(MAGIC):
                 return None
             end, length, rest, own, _ = END.unpack(tail)
@@ -312,11 +312,11 @@ def read_index(path: Path) -> Index | None:
 
 
 def _check_records(records: RunRecords, end: int) -> None:
-    """Raise ValueError unless records describe runs and pieces that a file of `end` bytes can hold."""
+    """Raise ValueError if a file of `end` bytes cannot hold the runs and pieces of the records."""
     count = len(records.keys)
     lists = (records.status, records.messages, records.wall_seconds, records.attempts, records.software)
     if any(len(each) != count for each in lists) or not np.isin(records.status, list(Status)).all():
-        raise ValueError("run metadata have other lengths or values")
+        raise ValueError("run metadata have invalid lengths or values")
     for stack in records.stacks:
         rows = stack.rows
         if rows.dtype.kind not in "iu" or rows.shape != (len(stack.values),) or len(np.unique(rows)) < len(rows):
@@ -328,7 +328,7 @@ def _check_records(records: RunRecords, end: int) -> None:
 
 
 def damage(path: Path, index: Index) -> Iterator[str]:
-    """Yield a line for each piece whose checksum does not hold, with its variable and runs."""
+    """Yield a line for each damaged piece, with its variable and its runs."""
     stacks = [(phase, stack) for phase, records in index.phases.items() for stack in records.stacks]
     for phase, stack in ((phase, stack) for phase, stack in stacks if isinstance(stack.values, Packed)):
         packed, is_whole, wrong = stack.values, dict[int, bool](), dict[int, list[int]]()
@@ -347,13 +347,13 @@ def damage(path: Path, index: Index) -> Iterator[str]:
                 places = zip(labels.items(), positions, strict=True)
                 name = ", ".join(f"{axis}={each[at]}" for (axis, each), at in places)
             runs = f"the run {name}" if len(rows) == 1 else f"{len(rows)} runs, for example {name},"
-            yield f"{phase}: `{stack.name}` of {runs} is damaged: its checksum does not hold".lstrip(": ")
+            yield f"{phase}: `{stack.name}` of {runs} is damaged: its checksum does not match".lstrip(": ")
     with path.open("rb") as file:
         for name, offset, size, mark in index.places:
             if checksum(os.pread(file.fileno(), size, offset)) != mark:
-                yield f"{name} is damaged: its checksum does not hold"
+                yield f"{name} is damaged: its checksum does not match"
         if _checksum_between_pieces(file.fileno(), index, index.end) != index.rest:
-            yield "the file is damaged: the checksum of its attributes and structure does not hold"
+            yield "the file is damaged: the checksum of its attributes and structure does not match"
 
 
 # --- files that another program has changed ---------------------------------------------------------------------------
@@ -362,7 +362,7 @@ def damage(path: Path, index: Index) -> Iterator[str]:
 def variable_digest(
     shape: tuple[int, ...], dtype: np.dtype[Any], attributes: Mapping[str, Any], pieces: Sequence[tuple[Any, bytes]]
 ) -> str:
-    """Return the digest of the bytes, type and attributes of a variable.  It shows changes by another program."""
+    """Return a checksum of the bytes, dtype and attributes of a variable, which shows changes by other programs."""
     plain = dict[str, list[Any]]()  # equal for an attribute as it is written and as h5py reads it
     for name in sorted(attributes):
         value = "" if type(attributes[name]).__name__ == "Empty" else attributes[name]
@@ -394,7 +394,7 @@ def inspect(path: Path) -> Inspection:
 
 
 def read_in_full(path: Path) -> Inspection:
-    """Read a file without a valid index, in this process."""
+    """Check a file without a valid index, in this process."""
     import h5py
     import netCDF4
 
@@ -416,7 +416,7 @@ def read_in_full(path: Path) -> Inspection:
 
 
 def _check_variables(group: Any, phase: str, found: Inspection) -> None:
-    """Add the variables of a group that cannot be read, or that are not as they were written."""
+    """Add the broken variables and the changed variables of a group to `found`."""
     try:
         written = dict(json.loads(group.attrs[DIGESTS])) if DIGESTS in group.attrs else None
     except UNREADABLE:
@@ -443,7 +443,7 @@ def _check_variables(group: Any, phase: str, found: Inspection) -> None:
             found.broken.append(f"{phase}: `{name}` is damaged: it cannot be read ({error})")
             continue
         if written is not None and written.get(name) != now:
-            found.changed.append(f"{phase}: `{name}` is not as it was written")
+            found.changed.append(f"{phase}: `{name}` has changed since it was written")
 
 
 def _is_bare(made: Any) -> bool:
@@ -452,7 +452,7 @@ def _is_bare(made: Any) -> bool:
 
 
 def check_sizes(path: Path) -> None:
-    """Raise DamagedResultError if the file declares more than it can hold, such as terabytes of zeros."""
+    """Raise DamagedResultError if a file declares more values than it can hold, such as terabytes of zeros."""
     import h5py
 
     problems, size, least = list[str](), path.stat().st_size, 0.0
@@ -476,12 +476,12 @@ def check_sizes(path: Path) -> None:
 
 
 def no_netcdf(path: Path, error: Exception) -> ResultError:
-    """Return the error for a file that cannot be read as a result, with the remedy that its suffix suggests."""
+    """Return the error for a file that is no result, with a remedy for study files and scripts."""
     if path.is_dir() or any(text in str(error) for text in ("Unknown file format", "signature not found")):
-        study = "; `evogt run` takes a study file, and writes the result that is read here"
-        remedy = {".toml": study, ".py": "; a script is run by `python`"}.get(path.suffix.lower(), "")
+        study = ". Write its result with `evogt run`, and give the result here"
+        remedy = {".toml": study, ".py": ". Run the script with `python`"}.get(path.suffix.lower(), "")
         return ResultError(
-            f"cannot read {path} as NetCDF: it is {'a folder' if path.is_dir() else 'no such file'}{remedy}"
+            f"cannot read {path} as NetCDF: it is {'a folder' if path.is_dir() else 'another kind of file'}{remedy}"
         )
     return ResultError(f"cannot read {path} as NetCDF: {error}")
 

@@ -49,7 +49,7 @@ def write_result(
     path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[str, RunTable] | None = None,
     summary: RunSummary | None = None,
 ) -> None:  # fmt: skip
-    """Write the phases, whose `tables` later studies can reuse.  Raises ResultError if the disk refuses."""
+    """Write a result file with the records of `tables` in its index.  Raises ResultError if this fails."""
     earlier = {name: data for name, data in phases.items() if name != MAIN}
     phases[MAIN].attrs |= {f"{name}_group": find_group_name(name) for name in earlier}
     try:
@@ -77,15 +77,15 @@ def write_result(
                 raise OSError(error.errno, f"{error.strerror or error}, {free:,} bytes are free there") from None
     except OSError as error:
         reason = error.strerror or error
-        raise ResultError(f"cannot write {path}: {reason}. Make room, or choose another file.") from None
+        raise ResultError(f"cannot write {path}: {reason}. Free disk space, or choose another output file.") from None
 
 
 Chunk = tuple[tuple[int, ...], bytes, bytes, Any]
-"""Start of a chunk, its content, its checksum or b"", and for runs their cases, the number of the piece and rows."""
+"""Start, content and checksum (or b"") of a chunk.  Chunks of runs also have their cases, piece number and rows."""
 
 
 class _GroupWriter(Group):
-    """Writes the runs of a phase into the file `target`, which has a temporary name."""
+    """Writer of the runs of one phase.  `target` is the file under its final name."""
 
     def __init__(self, file: NetCDFFile, target: File, phase: str) -> None:
         super().__init__(file, find_group_name(phase))
@@ -95,7 +95,7 @@ class _GroupWriter(Group):
         self.digests = dict[str, str]()  # see `variable_digest`
 
     def write(self, data: xr.Dataset) -> None:
-        """Write all variables and attributes; coordinates of dimensions first."""
+        """Write all variables and attributes, first the coordinates of dimensions."""
         dims, coords = set(data.dims), set(data.coords)
         beside = {name: set(data.variables[name].dims) for name in sorted(map(str, coords - dims))}
         for name in sorted(map(str, data.variables), key=lambda name: (name not in dims, name not in coords)):
@@ -135,7 +135,7 @@ class _GroupWriter(Group):
         self.close()
 
     def write_values(self, name: str, variable: xr.Variable, dtype: np.dtype[Any], attributes: dict[str, Any]) -> None:
-        """Write a variable whose values are in memory, in another file or in Dask; strings in fields of one width."""
+        """Write a variable from memory, another file or Dask.  Strings get one width unless they are too large."""
         fill, sizes, stored, width = attributes.get("_FillValue"), _sizes(variable), dtype, tuple[int, ...]()
         if dtype.kind in "OUS":
             parts = (np.asarray(variable[slab].values) for slab in arrays.slabs(variable.shape))
@@ -169,7 +169,7 @@ class _GroupWriter(Group):
         self, name: str, sizes: dict[str, int], dtype: np.dtype[Any], attributes: dict[str, Any], *,
         content: npt.NDArray[Any] | None = None, chunk: tuple[int, ...] | None = None, chunks: Iterable[Chunk] = (),
     ) -> list[tuple[Any, bytes, int, int]]:  # fmt: skip
-        """Add a variable.  Return for each piece its cases, its checksum, its offset and its size."""
+        """Add a variable.  Return the cases, the checksum, the offset and the size of each piece."""
         made = self.create_variable(name, sizes, dtype, attributes, chunk=chunk, content=content)
         found: dict[tuple[int, ...], tuple[Any, bytes]] = {}
         places: list[tuple[Any, bytes, int, int]] = []
@@ -190,7 +190,7 @@ class _GroupWriter(Group):
     def write_runs(
         self, name: str, variable: xr.Variable, dtype: np.dtype[Any], attributes: dict[str, Any], runs: RunArray
     ) -> None:
-        """Write the arrays of runs: a chunk for each large one, several small ones in a chunk."""
+        """Write the arrays of runs.  A large array has its own chunks, and several small arrays share a chunk."""
         data, axes, own = runs.column.data, len(runs.space), None
         full, size = arrays.chunk_shape(runs.shape, dtype.itemsize), math.prod(runs.lengths) * dtype.itemsize
         largest = data.shapes.prod(axis=1)[data.present].max(initial=0) * dtype.itemsize
@@ -219,7 +219,7 @@ def _sizes(variable: xr.Variable) -> dict[str, int]:
 
 
 class RunArray(BackendArray):
-    """Arrays of all runs over the axes of the study, padded to `lengths`, which are read when they are used."""
+    """Arrays of all runs over the axes of the study, padded to `lengths` and read on access."""
 
     def __init__(
         self, column: RunColumn, space: tuple[int, ...], lengths: tuple[int, ...], dtype: np.dtype[Any]
@@ -245,7 +245,7 @@ class RunArray(BackendArray):
 def _chunks_of_runs(
     runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], form: Form, blank: Any
 ) -> Iterator[Chunk]:
-    """Yield the chunks of a variable: several of each large run, or of several small runs.  Equal ones are copied."""
+    """Yield chunks with a part of one large array or with several small arrays.  Existing chunks are copied."""
     data, axes = runs.column.data, len(runs.space)
     lead, tail, is_large = chunk[:axes], chunk[axes:], len(form.chunk or ()) == len(runs.lengths)
     numbers, zeros = np.arange(math.prod(runs.space)).reshape(runs.space), [(0,) * len(runs.lengths)]
@@ -281,14 +281,14 @@ def _chunks_of_runs(
 
 
 def _encode(words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
-    """Return strings in UTF-8."""
+    """Return strings as bytes in UTF-8."""
     if words.dtype.kind == "S":
         return words
     return np.array([*(word.encode() for word in words.ravel().tolist()), b""], np.bytes_)[:-1].reshape(words.shape)
 
 
 def _convert(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return values in the type of the file; strings as characters."""
+    """Return values in the dtype of the file.  Strings become arrays of characters."""
     if dtype.kind == "S":
         words = np.ascontiguousarray(_encode(values).astype(dtype))
         return words[..., None].view("S1").reshape(*values.shape, dtype.itemsize)
@@ -325,7 +325,7 @@ def _decode(variable: xr.Variable) -> xr.Variable:
 
 
 def _restore(dtype: np.dtype[Any], fill: Any, length: int, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return stored numbers in another type: dates from units of `length` nanoseconds, NaN for the fill value."""
+    """Return stored numbers as `dtype`.  Dates have units of `length` nanoseconds.  NaN replaces the fill value."""
     if dtype.kind in "Mm":
         return np.where(stored == NAT, NAT, stored.astype(np.int64) * length).view(dtype)
     made = np.asarray(stored).astype(dtype)
@@ -333,14 +333,14 @@ def _restore(dtype: np.dtype[Any], fill: Any, length: int, stored: npt.NDArray[A
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:
-    """Read the runs by phase into memory.  `MAIN` is the last.  Raises ResultError if the file is no result."""
+    """Return the runs of each phase in memory.  Raises ResultError if the file is no result."""
     with open_phases(path) as groups:
         return {phase: load_result(path, data) for phase, data in groups.items()}
 
 
 @contextmanager
 def open_phases(path: Path) -> Iterator[dict[str, xr.Dataset]]:
-    """Open as `read_result`, but read values on access, which may raise ResultError too."""
+    """Open the runs of each phase.  Values are read on access.  Errors in reading become ResultError."""
     # locked until it is closed: if a file is open twice, the first close frees memory that HDF5 needs for strings of
     # variable length (netcdf4-python issue 1444)
     with HDF5_LOCK, ExitStack() as open_:
@@ -360,7 +360,7 @@ def open_phases(path: Path) -> Iterator[dict[str, xr.Dataset]]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Raise ResultError if the body cannot read a file."""
+    """Hold the lock of HDF5.  Errors in reading `path` become ResultError."""
     try:
         with HDF5_LOCK:
             yield
@@ -369,7 +369,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = True) -> xr.Dataset:
-    """Open a group of a file.  Values are read on access.  cache: keep them.  Strings are then read at once."""
+    """Open a group of a file.  Values are read on access.  `cache` keeps the values and reads strings at once."""
     # as stored: xarray would read a number with units of time as a date
     options: dict[str, Any] = {"engine": "netcdf4", "group": group, "mask_and_scale": False, "decode_times": False}
     with _readable(path), ExitStack() as failed:
@@ -406,14 +406,14 @@ def load_result(path: Path, data: xr.Dataset) -> xr.Dataset:
 
 
 def with_numbers(data: xr.Dataset) -> xr.Dataset:
-    """Load the variables with at most one value for each run; arrays are read again at each access, without a cache."""
+    """Return the runs with all variables in memory except arrays, which each access reads from the file again."""
     data = data.copy(deep=False)
     _load(data, frozenset(data["run_status"].dims))
     return data
 
 
 def _load(data: xr.Dataset, axes: frozenset[Hashable] | None = None) -> None:
-    """Load the variables over some of `axes`, and strings, which xarray cannot transpose in a file."""
+    """Load variables without dimensions outside of `axes`, and strings, which xarray cannot transpose in a file."""
     with HDF5_LOCK:
         for variable in data.variables.values():
             if variable.dtype.kind in "USO" or (axes is not None and set(variable.dims) <= axes):
@@ -421,7 +421,7 @@ def _load(data: xr.Dataset, axes: frozenset[Hashable] | None = None) -> None:
 
 
 def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset:
-    """Open the runs of one phase, which are read on access.  chunks: as in xarray.  Raises ResultError."""
+    """Open the runs of one phase.  Values are read on access.  `chunks` is as in `xarray.open_dataset`."""
     try:
         return _open(path, find_group_name(phase), chunks)
     except ResultError:
@@ -431,7 +431,7 @@ def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset
 
 
 def open_written(path: Path) -> xr.Dataset:
-    """Return a result as it was written: in memory, or read on access if it is larger than `MAX_LOADED_BYTES`."""
+    """Return a result in memory.  If it is larger than `MAX_LOADED_BYTES`, values are read on access."""
     data = open_result(path)
     if data.nbytes > MAX_LOADED_BYTES:
         return data
@@ -447,7 +447,7 @@ def _unreadable(path: Path, error: Exception) -> ResultError:
 
 
 def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
-    """Read the finished runs of a result that is being written, with these variables, or None if there are none."""
+    """Return the finished runs of an unfinished result by phase, or None if the result has no shards."""
     if not description_path(path).exists():
         return None
     # imported here: it reads the study, which takes 0.3 s and which a finished result does not need
@@ -459,6 +459,6 @@ def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mappi
 def open_partial_result(
     path: Path, variables: Sequence[str] | None = None
 ) -> AbstractContextManager[Mapping[str, xr.Dataset]]:
-    """Open a result as `open_phases`, or the runs of `finished_so_far`."""
+    """Open a result as `open_phases` does, or the runs of `finished_so_far` if the result is not finished."""
     found = finished_so_far(path, variables)
     return open_phases(path) if found is None else nullcontext(found)

@@ -22,13 +22,13 @@ PLAN = "plan_digest"  # global attribute: `plan_digest` of the study when the ke
 
 @lru_cache(maxsize=1)
 def read_versions() -> str:
-    """Return the versions that determine the numbers of a run as JSON: package, Python, libraries and BLAS."""
+    """Return the versions of Python, packages and BLAS that determine the numbers of a run, as JSON."""
     return json.dumps({"python": platform.python_version(), **_versions(NUMERICAL), "blas": _blas()}, sort_keys=True)
 
 
 @lru_cache(maxsize=1)  # constant in this process
 def environment() -> Mapping[str, str]:
-    """Return versions (JSON), machine and revision, by the attributes of a result file."""
+    """Return software versions, machine and code revision under the attribute names of a result file."""
     folder, revision, dirty = Path(__file__).parents[1], "unknown", "unknown"
 
     def git(*arguments: str) -> str:
@@ -51,18 +51,18 @@ def environment() -> Mapping[str, str]:
 
 @lru_cache(maxsize=1)
 def package_version() -> str:
-    """Return the version of this package as installed."""
+    """Return the installed version of this package."""
     return _versions(("evogt-study",))["evogt-study"]
 
 
 def plan_digest(text: str, sources: Iterable[str]) -> str:
-    """Return hash of what determines cases and keys: the study text, the text of its Python files, and our own code."""
+    """Return a hash of the study text, its Python files and this package, which determine cases and run keys."""
     return hashlib.sha256(json.dumps([package_code(), text, *sources]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=1)
 def package_code() -> str:
-    """Return the version of this package with a hash of its code, which distinguishes two states of a checkout."""
+    """Return the version of this package with a hash of its code, which changes with each edit of the code."""
     folder = Path(__file__).parents[1]
     # 8 digits, since people read it: it detects changes, not forgery
     digest = hashlib.blake2b(digest_size=4)

@@ -1,6 +1,6 @@
-"""Reopen a result file: its runs, the study in its text, and the plan that gives the run keys.
+"""Reopen a result file with its runs, its study, and the plan that gives the run keys.
 
-A result contains the declaration of the user's code.  This is enough, except to compute runs again.
+A result contains the declaration of the user's code.  Only computing runs again needs the code itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import AccuracyWarning, InPythonError, ResultError, StudyError
+from evogt_study.errors import AccuracyWarning, InPythonError, ResultError, StudyError, as_sentence
 from evogt_study.methods.code import CodeKind, UserCode, find_declared_code, find_named_code
 from evogt_study.methods.command import is_command
 from evogt_study.results.dataset import DECLARATION
@@ -35,13 +35,13 @@ from evogt_study.study.plan import Plan, plan_phase
 from evogt_study.study.study import Study
 
 CODE = "--code FILE.py"
-TO_FILE = 'write it down with study.to_file("STUDY.toml"), and what `evogt run STUDY.toml` makes can be computed again'
+TO_FILE = 'Write the study with study.to_file("STUDY.toml"), and run it with `evogt run STUDY.toml`'
 """Remedy for a study whose function is not in a file."""
 
 
 @dataclass(frozen=True, eq=False)
 class ResultWithPlan:
-    """The runs of one phase in the file `path`, and their plan."""
+    """Runs of one phase in the file `path`, and their plan."""
 
     path: Path
     phase: str
@@ -51,11 +51,11 @@ class ResultWithPlan:
 
     @cached_property
     def keys(self) -> npt.NDArray[np.str_]:
-        """The run keys that the file has, in the order of its cases."""
+        """Run keys in the file, in the order of the cases."""
         return self.data["run_key"].values.ravel().astype(str)
 
     def run(self, index: int) -> xr.Dataset:
-        """Return the data of case `index` in the file.  Every axis keeps its one value."""
+        """Return the data of case `index` in the file.  Each axis remains a dimension, with one value."""
         positions = np.unravel_index(index, self.plan.space.shape)
         return self.data.isel({name: [int(i)] for name, i in zip(self.plan.space.names, positions, strict=True)})
 
@@ -66,8 +66,9 @@ def read_plans(
 ) -> dict[str, ResultWithPlan]:  # fmt: skip
     """Return the phases of a result that was read from `path`, with their plans.
 
-    codes: the code of `code_to_run`, which is then imported; None: the declaration in the result.  folder: the base of
-    relative paths; None: the folder of the study file.  Raises ResultError if the axes of the file and study differ.
+    `codes` is the code from `code_to_run`, which is then imported.  By default, the result declares the code.  `folder`
+    is the base of relative paths, by default the folder of the study file.  Raises ResultError if the axes of the file
+    and the study differ.
     """
     study = study_in(path, any_phase(groups), codes, folder=folder)
     plans, chosen = dict[str, Plan](), list[ParameterTable]()
@@ -81,17 +82,17 @@ def read_plans(
     for phase, status in ((phase, data["run_status"]) for phase, data in groups.items()):
         if phase not in plans:
             message = f"{path} holds {phase} runs, but its study has no {phase}"
-            raise ResultError(f"{message}; it was changed after it was made")
+            raise ResultError(f"{message}. The file has changed since it was written")
         planned = zip(plans[phase].space.names, plans[phase].space.shape, strict=True)
         wanted, got = (" x ".join(f"{size} {name}" for name, size in sizes) or "none"
                        for sizes in (planned, status.sizes.items()))  # fmt: skip
         if wanted != got:
-            raise ResultError(f"{path} ({phase}) must have the axes {wanted} that its study asks for, got {got}")
+            raise ResultError(f"{path} ({phase}) must have the axes {wanted} of its study, got {got}")
     return {phase: ResultWithPlan(path, phase, data, study, plans[phase]) for phase, data in groups.items()}
 
 
 def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """Return the main phase, or else the pilot: each has the text of the study."""
+    """Return the main phase, or the pilot without a main phase.  Both have the study text."""
     return groups[MAIN] if MAIN in groups else next(iter(groups.values()))
 
 
@@ -99,7 +100,7 @@ def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
 def study_in(
     path: Path, data: xr.Dataset, codes: Mapping[str, UserCode] | None = None, *, folder: Path | None = None
 ) -> Study:
-    """Return the study in the text of a result.  `codes` and `folder` are as in `read_plans`.  Raises ResultError."""
+    """Return the study of the text in a result.  `codes` and `folder` are as in `read_plans`.  Raises ResultError."""
     if CONCATENATED in data.attrs:
         raise ResultError(f"{path} joins results of several studies. Use one of these results instead.")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
@@ -119,7 +120,7 @@ def study_in(
 
 
 def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
-    """Return the study of a file, with the code of now as one of these results declares it.  Raises StudyError."""
+    """Return the study of a file, with code that one of the results declares.  Raises StudyError for other code."""
     texts = list[str]()
     for path in results:
         exists = path.exists()  # it raises OSError for a name that is too long
@@ -140,8 +141,8 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
                         return replace(declared, reference=reference)
         places = join_names(list(map(str, results)), 6) + ("" if texts else ", which does not exist,")
         raise StudyError(
-            f"{places} must have runs of {reference} as it is now, since this command executes no code; `evogt run` "
-            f"makes it, and `evogt run -n {file}` tells what would run"
+            f"{places} must have runs of the present code of {reference}, since this command executes no code. Compute "
+            f"them with `evogt run {file}`, or count them with `evogt run -n {file}`"
         )
 
     return Study.from_file(file, named=named)
@@ -160,31 +161,32 @@ def code_to_run(
             file = (code if code is not None and code.is_dir() else folder) / Path(study.file).name
             text = read_text(file, "the study file", ResultError, max_bytes=MAX_STUDY_BYTES)
             if read_toml(text, str(file)).method_reference != each.reference:
-                raise ResultError(f"{file} has another command than {path}, so nothing was executed")
+                raise ResultError(f"the command in {file} is not the command in {path}, so nothing was executed")
     return {each.reference: find_code(path, each, code, folder, depends) for each in declared}
 
 
 def find_code(
     path: Path, declared: UserCode, code: Path | None, folder: Path, depends: Sequence[str],
-    remedy: str = f"say which file computed it with {CODE}",
+    remedy: str = f"name the file that computed it with {CODE}",
 ) -> UserCode:  # fmt: skip
-    """Return the code that computed the result `path`, with the code hash that the result recorded.  Import nothing.
+    """Return the code that computed the result `path`, without importing it.  Its code hash must match the result.
 
-    code: the Python file, the folder or the installed module that the user names; None: in `folder`.  A result must not
-    decide which other file is executed.  Raises InPythonError if the code is in no file, and ResultError if it differs.
+    `code` is the Python file, the folder or the installed module that the user names.  By default, the code is in
+    `folder`, because a result must not decide which other file is executed.  Raises InPythonError if the code is in no
+    file, and ResultError if the code differs.
     """
     if declared.is_pickled:
         raise InPythonError(
-            f"no run can be computed again: {declared.reference} was given in Python; its text is in the attribute "
-            f"{DECLARATION}; {TO_FILE}"
+            f"cannot compute a run again: {declared.reference} was given in Python. Its text is in the attribute "
+            f"{DECLARATION}. {TO_FILE}"
         )
-    reference = declared.reference
+    reference, remedy = declared.reference, as_sentence(remedy)
     file, _, attribute = reference.rpartition(":")
     file, is_program = file or reference, is_command(reference)  # the files of a program are where the study file says
     if not file.endswith(".py") and code is None and not is_program:
-        raise ResultError(f"{file}, which computed {path}, must be named to be imported; --code {file} does")
+        raise ResultError(f"{file} computed {path}, and only a module that you name is imported. Use --code {file}")
     if code is None and not is_program and not (folder / file).resolve().is_relative_to(folder.resolve()):
-        raise ResultError(f"{folder / file}, which computed {path}, must lie beside its study in {folder}; {remedy}")
+        raise ResultError(f"{folder / file}, which computed {path}, must be in the folder {folder}{remedy}")
     name, base = reference, code if code is not None and code.is_dir() else folder
     is_module = not file.endswith(".py") and str(code) in (file, reference)
     if code is not None and not (code.is_dir() or is_program or is_module):
@@ -192,7 +194,7 @@ def find_code(
     try:
         found = find_named_code(name, base, depends)
     except StudyError as error:
-        raise ResultError(f"{error}; {remedy}") from None
+        raise ResultError(f"{error}{remedy}") from None
     recorded, now = dict(declared.files), dict(found.files)
     changes = [
         f"{_path_of(found, name)} {'is new' if name not in recorded else 'changed' if name in now else 'is missing'}"
@@ -200,14 +202,14 @@ def find_code(
         if recorded.get(name) != now.get(name)
     ]
     if not changes and found.fingerprint != declared.fingerprint:
-        changes = [f"what {_path_of(found, '')} uses changed"]
+        changes = [f"code that {_path_of(found, '')} uses changed"]
     if changes:
-        raise ResultError(f"{join_names(changes, 6)} since {path} was computed, so nothing was executed; {remedy}")
+        raise ResultError(f"{join_names(changes, 6)} since {path} was computed, so nothing was executed{remedy}")
     return replace(found, is_checked=True)
 
 
 def _path_of(code: UserCode, name: str) -> str:
-    """Return the path of a file of the code hash."""
+    """Return the path of the file `name` in the code hash."""
     if code.kind is CodeKind.COMMAND:
         return normpath(Path(code.folder) / name)
     path = Path(code.path)
@@ -220,7 +222,7 @@ def files_of(codes: Mapping[str, UserCode]) -> list[str]:
 
 
 def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> ParameterTable:
-    """Read the choice of an earlier phase from coordinates of a result.  Raises ResultError if it is no candidate."""
+    """Return the choice of the pilot from coordinates of a result.  Raises ResultError if it is no candidate."""
     for name in choice.parameters:
         if name not in data.coords or set(data[name].dims) != set(choice.by):
             over = f" over {', '.join(choice.by)}" if choice.by else ""
@@ -244,7 +246,7 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Para
 
 
 def point(space: CaseSpace, index: int) -> str:
-    """Describe case `index`: "dictionary=gtransnet, epsilon=0.1, seed=3"."""
+    """Return the axis values of case `index`, such as "dictionary=gtransnet, epsilon=0.1, seed=3"."""
     positions = np.unravel_index(index, space.shape)
     return ", ".join(
         f"{axis.name}={text_label(axis.values[int(i)])}" for axis, i in zip(space.axes, positions, strict=True)

@@ -1,6 +1,6 @@
-"""Define the parts that every result has: its schema version, the run metadata, and the recorded coordinates.
+"""Define the schema version, the run metadata and the recorded coordinates of a result.
 
-It imports no study, so that commands that only read a result start quickly.
+This module does not import `study.study`, so commands that only read a result start quickly.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from evogt_study.schema.variables import (
 
 RECORDED = "recorded_coordinates"  # global attribute: names of the coordinates that runs returned
 RETURNED_ATTRIBUTES = "returned_attributes"
-"""Global attribute: names of attributes of returned Datasets, and of the attributes or coordinates here, as JSON."""
+"""Name of a global attribute.  Its JSON maps attributes of returned Datasets to their names in the result."""
 CONCATENATED = "concatenated_from"  # global attribute of a joined result: the global attributes of its parts, as JSON
 OWN_ATTRIBUTES = (
     DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
 )  # fmt: skip
-"""Global attributes of a result that neither its study nor its computation gives."""
+"""Names of global attributes that a result has in addition to `dataset.global_attributes`."""
 RESULT_SCHEMA = "result_schema"  # global attribute: version of the result schema, MAJOR.MINOR
 SCHEMA_VERSION = "2.0"
-"""Version that is written.  A later minor version only adds to a result, so today's readers can read it."""
+"""Schema version of new results.  This package also reads later minor versions, which only add parts to a result."""
 SOFTWARE_SETS = "software_sets"  # attribute of `run_software`, which is an index into these version sets, as JSON
 
 
 def returned_coordinates(data: xr.Dataset) -> list[str]:
-    """Return the coordinates that the runs of a result returned."""
+    """Return the names of the coordinates that the runs of a result returned."""
     return str(data.attrs.get(RECORDED, "")).split()
 
 
 def returned_attributes(data: xr.Dataset) -> dict[str, str]:
-    """Return the attributes of returned Datasets, with their names in the result."""
+    """Return a mapping from attributes of returned Datasets to their names in the result."""
     return {str(name): str(place) for name, place in json.loads(data.attrs.get(RETURNED_ATTRIBUTES, "{}")).items()}
 
 
 def select_metadata(data: xr.Dataset, variables: Sequence[str] = ()) -> xr.Dataset:
-    """Return the run metadata of a result, and these variables as far as it has them."""
+    """Return the run metadata of a result and the given variables that the result has."""
     return data[[name for name in (*RUN_METADATA, *variables) if name in data]]
 
 
 def with_status_names(data: xr.Dataset) -> xr.Dataset:
-    """Return a result as users see it: with the status of each run as a string, and run keys as coordinates.
+    """Return a result as users see it, with statuses as strings and run keys as coordinates.
 
-    Statistics recognise equal runs by the keys.  Checksums are left out, since another file has others.
+    Statistics recognise equal runs by their run keys.  The checksums are removed, because they hold for one file only.
     """
     status = data["run_status"].variable
     codes = status_codes(status)
@@ -71,7 +71,7 @@ def with_status_names(data: xr.Dataset) -> xr.Dataset:
 
 
 def with_status_codes(data: xr.Dataset) -> xr.Dataset:
-    """Return a result as a file has it: with the status of each run as a number."""
+    """Return a result as a file stores it, with the status of each run as an integer."""
     status = data["run_status"].variable
     if status.dtype.kind not in "OUS":
         return data
@@ -79,12 +79,12 @@ def with_status_codes(data: xr.Dataset) -> xr.Dataset:
 
 
 def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
-    """Return the version sets that computed the runs of a result."""
+    """Return the sets of software versions that computed the runs of a result."""
     return list(json.loads(data["run_software"].attrs[SOFTWARE_SETS]))
 
 
 def lacks_parts(data: xr.Dataset) -> bool:
-    """Return True if a group of a file has not all parts of a result."""
+    """Return True if a part of a result is missing in a group of a file."""
     is_whole = set(RUN_METADATA) - {OUTPUT} <= set(data.variables) and SOFTWARE_SETS in data["run_software"].attrs
     return not (is_whole and {"study", RESULT_SCHEMA} <= set(data.attrs))
 
@@ -94,8 +94,8 @@ def check_result(path: Path, data: xr.Dataset) -> None:
     version = str(data.attrs.get(RESULT_SCHEMA, SCHEMA_VERSION))
     if not re.fullmatch(r"2\.\d+", version):
         raise ResultError(
-            f"{path} is a result of schema {shorten(version)}, and this evogt-study reads {SCHEMA_VERSION} and later "
-            "2.x. Read it with the version that wrote it"
+            f"{path} is a result of schema {shorten(version)}, but this evogt-study reads {SCHEMA_VERSION} and later "
+            "2.x. Read the result with the version that wrote it"
         )
     if lacks_parts(data):
         raise ResultError(f"{path} is not a result of this package")
@@ -113,7 +113,7 @@ def find_invalid_metadata(data: xr.Dataset) -> Iterator[str]:
     try:
         count = len([dict(each) for each in software_sets(data)])
     except (TypeError, ValueError, RecursionError):  # RecursionError: JSON that is nested too deeply
-        yield f"`run_software` must have its version sets in the attribute {SOFTWARE_SETS}, got other text"
+        yield f"`run_software` must have its version sets as JSON in the attribute {SOFTWARE_SETS}, got other text"
         return
     used = software[known & (status != Status.not_run)]
     outside = used[(used < 0) | (used >= count)]
@@ -122,7 +122,7 @@ def find_invalid_metadata(data: xr.Dataset) -> Iterator[str]:
     for axis in map(str, data["run_status"].dims):
         labels = data[axis].values
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            yield f"`{axis}` must have finite labels, got {labels[~np.isfinite(labels)][0]}"
+            yield f"`{axis}` must have finite values, got {labels[~np.isfinite(labels)][0]}"
     missing = [name for name in returned_coordinates(data) if name not in data.coords]
     if missing:
         yield f"`{RECORDED}` must name coordinates, got {missing[0]}"

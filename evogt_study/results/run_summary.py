@@ -1,6 +1,7 @@
-"""The summary of a result before its index: the numbers of its runs, which are read without NumPy and HDF5.
+"""Write and read the summary of a result, which has the counts of its runs.
 
-It holds the checksum of all bytes before it.  The end of the file holds the checksum of all others.
+Commands read the summary without NumPy and HDF5.  It is stored before the index, with the checksum of all bytes before
+the summary.  The end of the file holds a checksum of the summary and the index.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from evogt_study.storage.untrusted import checksum
 
 MAGIC = b"evogt index 1\n\0\0"
 END = struct.Struct("<QQ16s16s16s")
-"""Where the index begins, its length, the checksum of all bytes outside of pieces, checksum and name of the index."""
+"""Offset and length of the index, checksum of the bytes outside of pieces, checksum of the index, and format name."""
 _FOOTER = struct.Struct("<Q16s16s16s")
-"""Length of the summary, the checksum of all bytes before it, its own checksum, and a name."""
+"""Length of the summary, checksum of the bytes before it, checksum of the summary, and format name."""
 _NAME = b"evogt summary 1\n"
 _BLOCK = 2**20
 MAX_TEXT = 2**24  # size of a summary up to which it is read: the study text and some messages
@@ -29,7 +30,7 @@ MAX_TEXT = 2**24  # size of a summary up to which it is read: the study text and
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The runs of a result by phase, and the accuracy warnings.  study: the study text.  plan: digest of the plan."""
+    """Counts of the runs of a result by phase, its accuracy warnings, its study text, and a hash of its plan."""
 
     phases: dict[str, Completeness]
     doubts: Mapping[str, Sequence[str]]
@@ -38,12 +39,12 @@ class RunSummary:
 
     @property
     def is_complete(self) -> bool:
-        """True if every planned run has been tried."""
+        """True if no planned run has the status `not_run`."""
         return not any(Status.not_run.name in each.counts for each in self.phases.values())
 
 
 def _hash_begin(file: BinaryIO, size: int) -> bytes:
-    """Return the checksum of the first bytes of a file."""
+    """Return the checksum of the first `size` bytes of a file."""
     made = xxhash.xxh3_128()
     file.seek(0)
     while size and (block := file.read(min(_BLOCK, size))):
@@ -53,7 +54,7 @@ def _hash_begin(file: BinaryIO, size: int) -> bytes:
 
 
 def append_summary(file: BinaryIO, summary: RunSummary) -> None:
-    """Write a summary at the end of a file that is open for reading and writing.  The file is read for its checksum."""
+    """Write a summary at the end of a file.  The file must be open for reading too, for its checksum."""
     end, text = file.seek(0, 2), json.dumps(asdict(summary)).encode()
     begin = _hash_begin(file, end)
     file.seek(end)
@@ -61,7 +62,7 @@ def append_summary(file: BinaryIO, summary: RunSummary) -> None:
 
 
 def read_summary(path: Path) -> RunSummary | None:
-    """Return the summary of a result without a changed byte, or None if there is none.  Raises OSError."""
+    """Return the summary of a result, or None if the file has no summary or a changed byte.  Raises OSError."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - END.size))

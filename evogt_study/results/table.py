@@ -27,9 +27,9 @@ FINISHED = tuple(status for status in Status if status != Status.not_run)
 
 @dataclass(frozen=True)
 class Shape:
-    """What all runs that have a variable agree in.
+    """Properties of a variable.  Its role, dimensions, kind and units must be equal in all runs.
 
-    kind: see `classify_dtype`.  types: the dtypes of numbers.  is_large: True for integers that float64 may not hold.
+    `kind` is as in `classify_dtype`.  `types` has the dtypes of numbers.  `is_large` marks integers beyond float64.
     """
 
     role: str
@@ -54,11 +54,11 @@ class Shape:
 
 
 Shapes = dict[tuple[str, bool], Shape]
-"""The shapes of variables by `column_key`."""
+"""Shapes of variables by their `column_key`."""
 
 
 def add_shapes(shapes: Shapes, axes: tuple[str, ...], stacks: Iterable[Stack]) -> str | None:
-    """Add the shapes of stacks, or return how one differs from other runs.  axes: dimensions of the study."""
+    """Add the shapes of stacks to `shapes`, or return a message on a stack that does not fit other runs or `axes`."""
     dims = {dim for each in shapes.values() if each.role != ATTRIBUTE for dim in each.dims}
     for stack in stacks:
         key, shape, name = column_key(stack), Shape.of(stack), stack.name
@@ -69,28 +69,28 @@ def add_shapes(shapes: Shapes, axes: tuple[str, ...], stacks: Iterable[Stack]) -
             return f"`{name}` is {shape}, but {known} in other runs"
         for dim in (name, *shape.dims) if shape.role != ATTRIBUTE else ():
             if dim in axes:
-                return f"`{dim}` is returned here, but is a dimension of the study"
+                return f"the run returned `{dim}`, which is a dimension of the study"
             if dim == name and dim in dims and (shape.role, shape.dims) != (COORDINATE, (name,)):
-                return f"`{name}` is {shape} here, but a dimension in other runs"
+                return f"`{name}` is {shape} in this run, but a dimension in other runs"
             other = shapes.get((dim, False)) if dim in shape.dims else None
             if other is not None and (other.role, other.dims) != (COORDINATE, (dim,)):
-                return f"`{dim}` is a dimension here, but {other} in other runs"
+                return f"`{dim}` is a dimension in this run, but {other} in other runs"
         if (known.types, known.is_large) != (shape.types, shape.is_large):
             shape = replace(known, types=known.types | shape.types, is_large=known.is_large or shape.is_large)
         if shape.is_large and common_type(shape.types).kind == "f":
-            return f"`{name}` has integers above 2^53 in some runs and other numbers in others"
+            return f"`{name}` has integers above 2^53 in some runs and other numbers in other runs"
         shapes[key] = shape
         dims.update(shape.dims if shape.role != ATTRIBUTE else ())
     return None
 
 
 def column_key(stack: Stack) -> tuple[str, bool]:
-    """Return the name of a stack, and whether it is an attribute, which may have the name of a variable."""
+    """Return the name of a stack, and True for an attribute, which may have the name of a variable."""
     return stack.name, stack.role == ATTRIBUTE
 
 
 def common_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
-    """Return NumPy's common type, whatever the order."""
+    """Return the common NumPy dtype of `types`, which does not depend on their order."""
     return np.result_type(*sorted(types, key=str))
 
 
@@ -119,11 +119,11 @@ class RunTable:
     # not the ordered keys: 8 bytes for each case instead of 28; stable, so that the lowest case with a key comes first
     @cached_property
     def _by_key(self) -> npt.NDArray[np.intp]:
-        """The cases in the order of their keys."""
+        """Cases in the order of their run keys."""
         return np.argsort(self.keys, kind="stable")
 
     def _find(self, wanted: Keys) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Find numbers of keys and of their cases, in pairs, in the order of the cases."""
+        """Return the positions of wanted keys and their cases as two arrays, in the order of the cases."""
         different, first = np.unique(wanted, return_index=True)
         begin = np.searchsorted(self.keys, different, "left", self._by_key)
         count = np.searchsorted(self.keys, different, "right", self._by_key) - begin
@@ -137,11 +137,11 @@ class RunTable:
 
     @property
     def is_run(self) -> npt.NDArray[np.bool_]:
-        """The planned cases with a record."""
+        """Mask of the planned cases with a record."""
         return np.asarray((self.status != Status.not_run) & (self.keys != b""))
 
     def commonest_message(self) -> str:
-        """Return the most frequent message of runs that are not ok, empty if there is none."""
+        """Return the most frequent message of runs that are not ok, or "" if no run has a message."""
         counts = Counter(self.messages[self.messages != ""].tolist())
         return counts.most_common(1)[0][0] if counts else ""
 
@@ -159,11 +159,11 @@ class RunTable:
         self, records: RunRecords, wanted: Sequence[Status] = FINISHED,
         replaced: Sequence[Status] = (Status.not_run,), attempts: np.ufunc = np.maximum, *, is_checked: bool = False,
     ) -> npt.NDArray[np.intp]:  # fmt: skip
-        """Add the records of this plan whose status is `wanted`; for other records only the attempts count.
+        """Add the records of this plan whose status is `wanted`.  Other records only count as attempts.
 
-        A run that is ok replaces the statuses in `replaced`: `NOT_OK` if several records may have one key.  attempts:
-        combines two numbers of attempts; np.add if all were computed.  is_checked: they are from `check`.  Returns
-        the cases that are new.
+        A run that is ok replaces a status in `replaced`, which is `NOT_OK` if several records may have one run key.
+        `attempts` combines two numbers of attempts.  It is `np.add` if all records are new.  `is_checked` marks
+        records from `check`.  Return the cases with a new record.
         """
         records = pack_records(records)
         number, case = self._find(np.array(records.keys, dtype=np.bytes_))
@@ -208,14 +208,14 @@ class RunTable:
         return case
 
     def check(self, records: RunRecords) -> RunRecords:
-        """Return records with earlier attempts added.  Runs whose variables have another shape than before fail."""
+        """Return records with earlier attempts added.  Runs become failed if a variable has another `Shape`."""
         number, case = self._find(np.array(records.keys, dtype=np.bytes_))
         before = np.zeros_like(records.attempts)
         before[number] = self.attempts[case]
         return self._check(replace(records, attempts=records.attempts + before), number)
 
     def _check(self, records: RunRecords, number: npt.NDArray[np.intp]) -> RunRecords:
-        """Return the records.  Runs of `number` with values of another shape are failed."""
+        """Return the records.  Runs in `number` become failed if a variable has another `Shape`."""
         counts = np.isin(np.arange(len(records.keys)), number)
         stacks = [stack if counts.all() else stack.select(counts[stack.rows]) for stack in records.stacks]
         stacks = [stack for stack in stacks if len(stack.rows)]
@@ -236,7 +236,7 @@ class RunTable:
         return records.mark_failed(wrong)
 
     def records(self, columns: Mapping[str, RunColumn] | None = None) -> tuple[RunRecords, Order]:
-        """Return the records of all finished runs and their cases, the first of equal keys.  columns: None for all."""
+        """Return the records of all finished runs and the first case of each run.  None selects all columns."""
         cases = self._distinct(np.flatnonzero(self.is_run))
         row_of = np.full(self.size, -1)
         row_of[cases] = np.arange(len(cases))
@@ -265,12 +265,12 @@ class RunTable:
         return int(np.count_nonzero(self.is_run))
 
     def missing(self) -> npt.NDArray[np.int64]:
-        """Return the cases without a record, in the order of the plan; only the first case with each key."""
+        """Return the first case of each run without a record, in the order of the plan."""
         order = self.plan.order
         return self._distinct(order[(self.status[order] == Status.not_run) & (self.keys[order] != b"")])
 
     def _distinct(self, cases: Order) -> Order:
-        """Return the first case with each key."""
+        """Return the cases, but only the first case of each run key."""
         ordered = self.keys[self._by_key]
         if np.any((ordered[1:] == ordered[:-1]) & (ordered[1:] != b"")):
             return np.asarray(cases[np.sort(np.unique(self.keys[cases], return_index=True)[1])])
@@ -283,7 +283,7 @@ class RunTable:
 
 
 class Cells(NamedTuple):
-    """Values of all cases in memory, and which of them are missing."""
+    """Values of all cases in memory, and a mask of missing values."""
 
     values: npt.NDArray[Any]
     missing: npt.NDArray[np.bool_]
@@ -291,9 +291,9 @@ class Cells(NamedTuple):
 
 @dataclass(eq=False)
 class Scalars:
-    """One number, string or date for each case; strings are objects.
+    """One number, string or date for each case.  Strings have the dtype object.
 
-    present: the cases that have it.  returned: the dtype that each run returned, as an index into `dtypes`.
+    `present` marks the cases with a value.  `returned` has the dtype that each run returned, as an index into `dtypes`.
     """
 
     cells: npt.NDArray[Any]
@@ -303,14 +303,14 @@ class Scalars:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The common type of the values of all runs."""
+        """Common dtype of the values of all runs."""
         return self.cells.dtype
 
     def __getitem__(self, cases: Any) -> npt.NDArray[Any]:
         return np.asarray(self.cells[cases])
 
     def put(self, cases: npt.NDArray[np.intp], values: npt.NDArray[Any], types: Iterable[np.dtype[Any]]) -> None:
-        """Set the values of `cases`.  types: the dtypes of numbers in all runs."""
+        """Set the values of `cases`.  `types` has the dtypes of the numbers in all runs."""
         dtype, own = common_type(types) if types else self.dtype, in_memory(values.dtype)
         if dtype != self.dtype:
             cells = np.full(len(self.cells), pad_of(dtype), dtype)
@@ -321,16 +321,16 @@ class Scalars:
         self.cells[cases], self.present[cases], self.returned[cases] = values, True, self.dtypes.index(own)
 
     def dtypes_of(self, cases: Order) -> npt.NDArray[Any]:
-        """Return the types that the runs of `cases` returned."""
+        """Return the dtypes that the runs of `cases` returned."""
         return np.array(self.dtypes, object)[self.returned[cases]]
 
 
 @dataclass(eq=False)
 class RunColumn:
-    """A variable of all cases.
+    """Values of one variable for all cases.
 
-    data: `Scalars`, or `Packed` arrays, which are read when they are used.  first: the lowest case with a value, which
-    decides the attributes: a result must not depend on the order in which runs arrive.
+    `data` is `Scalars`, or `Packed` arrays, which are read on access.  `first` is the lowest case with a value.  Its
+    run gives the attributes, so a result does not depend on the order in which runs finish.
     """
 
     role: str
@@ -350,12 +350,12 @@ class RunColumn:
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """The cases that have a value."""
+        """Mask of the cases with a value."""
         return np.asarray(self.data.present)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The common type of the values of all runs, in memory."""
+        """Common dtype in memory of the values of all runs."""
         return np.dtype(in_memory(self.data.dtype))
 
     @property
@@ -364,7 +364,7 @@ class RunColumn:
         return not self.dims and self.role != COORDINATE and classify_dtype(self.dtype) == NUMBERS
 
     def common_value(self) -> npt.NDArray[Any] | None:
-        """Return the value of all runs that have one, if it is the same.  NaN is equal to NaN."""
+        """Return the value if all runs with a value have an equal value, or None.  NaN is equal to NaN."""
         data, dtype = self.data[self.present], self.dtype
         if not len(data) or (isinstance(data, Packed) and (data.shapes != data.shapes[0]).any()):
             return None
@@ -375,7 +375,7 @@ class RunColumn:
         return first if are_equal(np.asarray(data, dtype), first).all() else None
 
     def load(self, lengths: tuple[int, ...] | None = None) -> Cells:
-        """Return the values in memory, arrays filled up to `lengths`."""
+        """Return the values in memory.  Arrays are padded to `lengths`."""
         if isinstance(self.data, Scalars):
             return Cells(self.data.cells, ~self.present)
         lengths, dtype = self.data.shape[1:] if lengths is None else lengths, self.dtype

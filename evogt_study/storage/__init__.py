@@ -1,9 +1,9 @@
-"""Files and arrays, independent of their content.
+"""Store files and arrays, independent of their content.
 
-- `atomic`: files and folders that appear completely or not at all; marks of processes
+- `atomic`: files and folders that appear completely or not at all, and marks of processes
 - `lease`: right of one process to a result, to a part of a plan or to a temporary folder
-- `hdf5`: NetCDF-4 files written by HDF5 alone; the one lock around HDF5 in a process
+- `hdf5`: writer of NetCDF-4 files with HDF5 alone, and the lock around HDF5
 - `paths`: paths of the files that belong to a result
-- `untrusted`: small files that other people may have made
+- `untrusted`: readers of small files that other people may have made
 - `arrays`: arrays in slabs, packed in pieces with checksums, or computed once per machine
 """

@@ -1,7 +1,7 @@
-"""Large arrays: slab by slab, packed in chunks, or computed once for all workers of a machine.
+"""Divide, pack and share large arrays.
 
-`slabs` splits an array into contiguous parts.  `Packed` holds the arrays of runs as they lie in a batch, a shard or a
-result, each in pieces with a checksum.  `load_or_compute` shares one between workers.
+`slabs` splits an array into contiguous parts.  `Packed` holds the arrays of runs in a batch, a shard or a result, in
+pieces with a checksum.  `load_or_compute` computes an array once for all workers of a machine.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SLAB = 2**15  # largest number of values in a slab: 256 KiB of numbers, and some
 CHUNK_BYTES = 2**20  # bytes of a chunk of a result: the cache of h5py holds one, and packing is fastest at this size
 LARGE_BYTES = 2**16  # bytes of the array of one run above which the worker packs it, in chunks of its own
 LEVEL, SAMPLE, BLOCK = 1, 4096, 64
-"""Level of compression, bytes of a byte plane that show whether it is noise, and bytes that are stored or deflated."""
+"""Level of compression, size of the sample that detects noise in a byte plane, and size of a block, both in bytes."""
 _LARGEST = 2**63 - 1
 PIECE = np.dtype([("file", "<i4"), ("row", "<i4"), ("offset", "<i8"), ("size", "<i8"), ("checksum", "V16")])
-"""Place of the bytes of a run: the number of the file, the row in a chunk of several runs, and the checksum."""
+"""Dtype of a piece, with its file number, row in a chunk of several runs, offset, size and checksum."""
 _DEFLATED, RAW, WHOLE = -3, -2, -1
-"""Rows of pieces that hold one run: its bytes deflated, its bytes as they are, or a chunk."""
+"""Values of `row` for a piece of one run, which holds deflated bytes, unchanged bytes or a chunk."""
 SHARED_FOLDER = "EVOGT_SHARED_FOLDER"
-"""Environment variable of workers: a folder that they share and that is removed with their cluster."""
+"""Environment variable with the folder that all workers of a cluster share.  It is removed with the cluster."""
 
 
 # the last dimensions are complete if possible, so that chunks of a file are long stretches of memory
@@ -62,7 +62,7 @@ def slabs(shape: tuple[int, ...], limit: int = SLAB) -> Iterator[tuple[slice, ..
 
 # without the folder, as in a cluster of the user, every worker computes: slower, with the same numbers
 def load_or_compute(name: str, compute: Callable[[], Array]) -> Array:
-    """Return the array of `compute`, which only the first process computes under this name."""
+    """Return the array of `compute`.  Only the first process that needs the array `name` computes it."""
     folder = os.environ.get(SHARED_FOLDER)
     if folder is None or not os.path.isdir(folder):
         return compute()
@@ -81,9 +81,9 @@ def load_or_compute(name: str, compute: Callable[[], Array]) -> Array:
 
 
 def pack(values: npt.NDArray[Any]) -> bytes:
-    """Shuffle and deflate an array as HDF5 reads it, except noise, which would slow down readers.
+    """Shuffle and deflate an array for HDF5, except noise, which would slow down readers.
 
-    Noise is recognised for each byte plane, and stored.  In it, the ends of padded runs are deflated.
+    The function detects and stores noise for each byte plane.  It still deflates the ends of padded runs.
     """
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     planes = np.ascontiguousarray(flat.reshape(-1, values.itemsize).T).reshape(-1)
@@ -110,7 +110,7 @@ def pack(values: npt.NDArray[Any]) -> bytes:
 
 
 def _deflate(content: Any) -> bytes:
-    """Return a part of a stream of DEFLATE."""
+    """Return `content` as part of a DEFLATE stream."""
     packer = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
     return bytes(packer.compress(content) + packer.flush(isal_zlib.Z_SYNC_FLUSH))
 
@@ -119,14 +119,14 @@ _deflate_short = lru_cache(maxsize=1024)(_deflate)  # padded runs end in the sam
 
 
 def unpack(packed: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Return the array of packed bytes."""
+    """Return the array that `pack` has packed."""
     content = unpack_bytes(packed, math.prod(shape) * dtype.itemsize)
     planes = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, -1)
     return np.ascontiguousarray(planes.T).reshape(-1).view(dtype).reshape(shape)
 
 
 def unpack_bytes(packed: bytes, max_size: int) -> bytes:
-    """Return deflated bytes.  Raises ValueError for damaged ones, and for more than `max_size`."""
+    """Return the content of deflated bytes.  Raises ValueError for damage, and for more than `max_size` bytes."""
     stream = isal_zlib.decompressobj()
     try:
         content = bytes(stream.decompress(packed, max_size + 1))
@@ -148,7 +148,7 @@ def chunk_starts(shape: tuple[int, ...], chunk: tuple[int, ...]) -> list[tuple[i
 
 
 def chunks_of(values: npt.NDArray[Any], chunk: tuple[int, ...], fill: Any) -> Iterator[npt.NDArray[Any]]:
-    """Yield the chunks of an array.  Chunks at its end are filled up."""
+    """Yield the chunks of an array.  Chunks at its end are padded with `fill`."""
     for start in chunk_starts(values.shape, chunk):
         part = values[tuple(slice(begin, begin + step) for begin, step in zip(start, chunk, strict=True))]
         if part.shape != chunk:
@@ -165,18 +165,18 @@ class Memory:
         self.content = content
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return bytes of the content."""
+        """Return `size` bytes from `offset`."""
         return self.content[offset : offset + size].tobytes()
 
 
 class File:
-    """Pieces in a file.  held: number of runs of each chunk with several runs, by its offset."""
+    """Pieces in a file.  `held` maps the offset of each chunk of several runs to its number of runs."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.held = path, dict[int, int]()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return bytes of the file.  Raises ResultError if it cannot be read."""
+        """Return `size` bytes from `offset`.  Raises ResultError if the file cannot be read."""
         try:
             return os.pread(_open(self).number, size, offset)
         except OSError as error:
@@ -184,7 +184,7 @@ class File:
 
 
 class _Descriptor:
-    """An open file, which is closed with its last user."""
+    """Descriptor of an open file, which is closed when Python deletes this object."""
 
     number = -1
 
@@ -197,11 +197,11 @@ class _Descriptor:
 
 
 _open = lru_cache(maxsize=16)(_Descriptor)
-"""Few files are open at the same time, so that a study may have any number of shards."""
+"""Cache of at most 16 open files, so that a study may have any number of shards."""
 
 
 def close_files() -> None:
-    """Close the files of pieces until they are read again."""
+    """Close all files of pieces.  The next read of a piece opens its file again."""
     _open.cache_clear()
     _slab.cache_clear()
 
@@ -210,7 +210,7 @@ Source = Memory | File
 
 
 class Form(NamedTuple):
-    """Type of the values and of the stored bytes, and the shape of chunks.  None: arrays are stored as they are."""
+    """Dtype of the values, dtype in the file, and shape of chunks, or None for arrays without chunks."""
 
     dtype: np.dtype[Any]
     stored: np.dtype[Any]
@@ -219,10 +219,10 @@ class Form(NamedTuple):
 
 @dataclass(eq=False)
 class Packed:
-    """Arrays of several runs as pieces; a row is the array of a run, which is read when it is used.
+    """Arrays of several runs as pieces.  A row is the array of one run, which is read on access.
 
-    form: index into `forms`, -1 for a run without the array.  pieces: one row for each run.  limits: least and largest
-    value of integers.
+    `form` has an index into `forms`, or -1 for a run without the array.  `pieces` has one row for each run.  `limits`
+    has the least and the largest value of integers.
     """
 
     forms: list[Form]
@@ -242,7 +242,7 @@ class Packed:
 
     @staticmethod
     def of(arrays: Sequence[npt.NDArray[Any]], *, share: bool = False) -> Packed:
-        """Return arrays of one dtype: large ones packed in chunks, strings deflated.  share: store equal ones once."""
+        """Return packed arrays of one dtype.  Large arrays have chunks.  `share` stores equal arrays once."""
         dtype, made = arrays[0].dtype, Packed.empty(len(arrays), arrays[0].ndim)
         stored, is_text = dtype_in_file(dtype), dtype.kind == "U"
         if isinstance(arrays, np.ndarray) and arrays[0].nbytes <= LARGE_BYTES and not share and not is_text:
@@ -287,41 +287,41 @@ class Packed:
         return made
 
     def number_of(self, form: Form) -> int:
-        """Return the index of a form, which is added if it is new."""
+        """Return the index of a form in `forms`.  A new form is added."""
         if form not in self.forms:
             self.forms.append(form)
         return self.forms.index(form)
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """The runs that have an array."""
+        """Mask of the runs that have an array."""
         return self.form >= 0
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's common type of the arrays."""
+        """Common NumPy dtype of the arrays."""
         return np.result_type(*sorted({self.forms[each].dtype for each in set(self.form.tolist()) - {-1}}, key=str))
 
     def dtypes_of(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-        """Return the types of the arrays of `rows`.  Strings are objects."""
+        """Return the dtypes of the arrays of `rows`.  Strings have the dtype object."""
         return np.array([in_memory(form.dtype) for form in self.forms], object)[self.form[rows]]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of rows, and the longest array along each dimension."""
+        """Number of rows, and the largest length along each dimension."""
         shapes = self.shapes[self.present]
         return (len(self.form), *map(int, shapes.max(axis=0) if len(shapes) else self.shapes[:0].sum(axis=0)))
 
     @property
     def nbytes(self) -> int:
-        """Stored bytes.  A piece that runs share counts once."""
+        """Number of stored bytes.  A piece that runs share counts once."""
         return int(np.unique(self.pieces[self.present][["file", "offset", "size"]])["size"].sum())
 
     def __len__(self) -> int:
         return len(self.form)
 
     def __getitem__(self, rows: Any) -> Any:
-        """Return some rows, by a slice, a mask or indices, unread, or values, like an array."""
+        """Return unread rows for a slice, a mask or indices, and values for other keys."""
         if not isinstance(rows, (slice, np.ndarray, list)):
             return np.asarray(self)[rows]
         return replace(
@@ -330,20 +330,20 @@ class Packed:
         )  # fmt: skip
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """Read all arrays.  Shorter ones are padded."""
+        """Return all arrays, padded to the largest lengths."""
         kind = self.dtype if dtype is None else np.dtype(dtype)
         return self.read_padded(np.arange(len(self)), self.shape[1:], kind, pad_of(kind))
 
     def read_padded(
         self, rows: npt.NDArray[np.intp], lengths: tuple[int, ...], dtype: np.dtype[Any], blank: Any
     ) -> npt.NDArray[Any]:
-        """Read the arrays of `rows`, filled up to `lengths` by `blank`."""
+        """Return the arrays of `rows`, padded with `blank` to `lengths`."""
         made, there = np.full((len(rows), *lengths), blank, dtype), np.flatnonzero(self.present[rows])
         self.read_into(made, there, rows[there])
         return made
 
     def read_into(self, made: npt.NDArray[Any], places: npt.NDArray[np.intp], rows: npt.NDArray[np.intp]) -> None:
-        """Read the arrays of `rows`, which have one, into `places` of `made`, which increase; neighbours at once."""
+        """Read the arrays of `rows` into `made` at increasing `places`.  Each row must have an array."""
         first, shapes, form = self.pieces[rows, 0], self.shapes[rows], self.form[rows]
         begin, is_raw = first["offset"], first["row"] == RAW
         joined = (shapes[1:] == shapes[:-1]).all(axis=1) & (first["file"][1:] == first["file"][:-1])
@@ -358,18 +358,18 @@ class Packed:
                 made[(into, *map(slice, values.shape[1:]))] = values
 
     def read_row(self, row: int) -> npt.NDArray[Any]:
-        """Read the array of a row that has one."""
+        """Return the array of a row.  The row must have an array."""
         return np.asarray(self._read(np.array([row]))[0])
 
     def has_missing(self, lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-        """Return which values of the arrays, filled up to `lengths`, are missing."""
+        """Return which values are missing in the arrays if these are padded to `lengths`."""
         there = self.present.reshape(-1, *[1] * len(lengths))
         for axis, places in enumerate(np.indices(lengths, sparse=True)):
             there = there & (places < self.shapes[:, axis].reshape(-1, *[1] * len(lengths)))
         return ~np.broadcast_to(there, (len(self), *lengths))
 
     def put(self, rows: npt.NDArray[np.intp], other: Packed) -> None:
-        """Set rows to all rows of another object."""
+        """Replace `rows` by all rows of `other`."""
         forms = np.array([*map(self.number_of, other.forms), -1], np.int16)
         numbers = []
         for source in other.sources:
@@ -397,7 +397,7 @@ class Packed:
         return int(math.prod(-(-length // step) for length, step in zip(shape, chunk, strict=True)))
 
     def check(self, end: int) -> None:
-        """Raise ValueError unless a file of `end` bytes can hold the pieces, in the forms that this package writes."""
+        """Raise ValueError if a file of `end` bytes cannot hold the pieces, or if this package writes no such forms."""
         ndim, pieces, shapes = self.shapes.shape[1], self.pieces, self.shapes
         is_right: Any = len(shapes) == len(pieces) == len(self.limits) == len(self) and pieces.dtype == PIECE
         if is_right and pieces.ndim == 2 and pieces.shape[1] and len(self):
@@ -421,11 +421,11 @@ class Packed:
                 counts = np.ceil(lengths / step).prod(axis=1)
                 is_right = (rows == WHOLE).all() and counts.max(initial=0) <= pieces.shape[1]
         if not is_right:
-            raise ValueError("pieces are not in the file, or have another form")
+            raise ValueError("pieces are outside of the file, or have an unknown form")
 
     @staticmethod
     def joined(several: Sequence[Packed]) -> Packed:
-        """Concatenate the rows."""
+        """Return the rows of several objects as one object."""
         starts = np.cumsum([0, *map(len, several)])
         made = Packed.empty(int(starts[-1]), several[0].shapes.shape[1])
         for start, packed in zip(starts, several, strict=False):
@@ -433,7 +433,7 @@ class Packed:
         return made
 
     def _read(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-        """Read the arrays of rows that are contiguous in the file or share a piece."""
+        """Return the arrays of rows that are contiguous in the file or share a piece."""
         first, shape = self.pieces[rows[0], 0], tuple(self.shapes[rows[0]].tolist())
         dtype, stored, chunk = self.forms[self.form[rows[0]]]
         if not math.prod(shape):
@@ -462,17 +462,17 @@ def _slab(file: Source, offset: int, size: int, stored: np.dtype[Any], chunk: tu
 
 
 def dtype_in_file(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of the stored bytes: booleans are bytes."""
+    """Return the dtype in a file.  Booleans have the dtype int8."""
     return np.dtype(np.int8) if dtype.kind == "b" else dtype.newbyteorder("<")
 
 
 def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type in memory: strings are objects."""
+    """Return the dtype in memory.  Strings have the dtype object."""
     return np.dtype(object) if dtype.kind == "U" else dtype
 
 
 def pad_of(dtype: np.dtype[Any]) -> Any:
-    """Return the value of a place without one: NaN, NaT, an empty string, or 0."""
+    """Return the value that pads arrays of this dtype: NaN, NaT, an empty string or 0."""
     if dtype.kind in "Mm":
         return np.array("NaT", dtype)[()]
     return {"f": np.nan, "S": b"", "U": "", "O": ""}.get(dtype.kind, 0)

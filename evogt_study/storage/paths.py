@@ -1,4 +1,4 @@
-"""Paths of the files that belong to a result.  This module imports nothing that takes long to import."""
+"""Return the paths of the files that belong to a result.  This module is fast to import."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from evogt_study.storage.atomic import resolve_link
 
 DESCRIPTION, PROGRESS, CLAIMS = "study.json", "progress.json", "claims"
 SHARDS, STORE = FOLDERS_OF_SHARDS = (".shards", ".store")
-"""Suffixes of folders of runs: the shards of a study that is not finished, and the store."""
+"""Suffixes of the folder of shards, which an unfinished study has, and of the store."""
 
 
 def default_result(name: str) -> Path:
@@ -18,7 +18,7 @@ def default_result(name: str) -> Path:
 
 
 def _beside(result: Path, suffix: str) -> Path:
-    """Return the path beside a result.  A link and its target are one result."""
+    """Return the path of a result with a suffix added.  A link gives the path of its target."""
     result = resolve_link(result)
     return result.with_name(result.name + suffix)
 
@@ -34,7 +34,7 @@ def store_folder(result: Path) -> Path:
 
 
 def runs_folder(result: Path) -> Path:
-    """Return the folder of the folders and checkpoints of runs, beside a result file."""
+    """Return the folder beside a result that holds the folders and checkpoints of its runs."""
     return _beside(result, ".runs")
 
 
@@ -44,7 +44,7 @@ def description_path(result: Path) -> Path:
 
 
 def progress_file(result: Path) -> Path:
-    """Return the file of the progress of a running study, beside its shards."""
+    """Return the progress file of a running study, beside its shards."""
     return shard_folder(result) / PROGRESS
 
 
@@ -54,7 +54,7 @@ def claims_folder(result: Path) -> Path:
 
 
 def jobs_folder(result: Path) -> Path:
-    """Return the folder of the output of jobs of a batch system."""
+    """Return the folder with the output of the jobs of a batch system."""
     return _beside(result, ".jobs")
 
 

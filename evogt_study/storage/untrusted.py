@@ -1,7 +1,7 @@
-"""Read small files that other people may have made: studies, tables, meshes, Python files, descriptions, manifests.
+"""Read small files that other people may have made, such as studies, tables, meshes and Python files.
 
-Opening such a file cannot wait, reading it cannot exhaust the memory, and a file of a folder is in this folder: pipes,
-devices, files that are too large, and links that lead out of the folder are refused.
+The functions refuse pipes, devices, files that are too large, and links that lead out of a folder.  So opening a file
+cannot wait, and reading a file cannot exhaust the memory.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import xxhash
 from evogt_study.errors import EvogtError, InputError, shorten
 
 MAX_BYTES = 32 * 2**20
-"""Size of a file that is read as a whole.  A table of a million points with one number of 17 digits has 20 MB."""
+"""Largest size of a file that is read as a whole.  A table of a million numbers of 17 digits has 20 MB."""
 MAX_STUDY_BYTES = 4 * 2**20
-"""Size of a study file.  Reading TOML takes 0.5 s for each MB."""
+"""Largest size of a study file.  Reading TOML takes 0.5 s for each MB."""
 LONG_KEY = re.compile(r"""(?<![\w."'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
-"""A key of more than 100 parts.  The time to read it grows with the square of their number."""
+"""Pattern of a key with more than 100 parts.  Its reading time grows with the square of the number of parts."""
 
 
 def open_file(path: Path, inside: Path | None = None, max_bytes: float = math.inf) -> io.BufferedReader:
-    """Open a regular file without waiting.  inside: the folder in which it must be, also by links.  Raises OSError."""
+    """Open a regular file without waiting.  Raises OSError if the file, after links, is not in `inside`."""
     try:
         if inside is not None and not path.resolve().is_relative_to(inside.resolve()):
             raise OSError(0, f"it is not inside of {inside}", str(path))
@@ -64,7 +64,7 @@ def read_text(
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the content of a TOML text from a file.  Raises ValueError."""
+    """Return the content of a TOML text.  Raises ValueError if the text is not valid."""
     if LONG_KEY.search(text):
         raise ValueError("a key has more than 100 parts")
     try:
@@ -74,7 +74,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the content of a JSON text from a file.  Raises ValueError, also for numbers that JSON does not have."""
+    """Return the content of a JSON text.  Raises ValueError, also for numbers outside of JSON, such as NaN."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except RecursionError:
@@ -82,7 +82,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def hash_file(path: Path, inside: Path | None = None) -> str:
@@ -92,7 +92,7 @@ def hash_file(path: Path, inside: Path | None = None) -> str:
 
 
 def checksum(*parts: Any) -> bytes:
-    """Return the XXH3-128 hash of bytes."""
+    """Return the XXH3-128 checksum of the bytes of all parts."""
     made = xxhash.xxh3_128()
     for part in parts:
         made.update(part)

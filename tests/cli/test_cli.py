@@ -76,9 +76,9 @@ def set_software(text):
 
 
 CHANGED_VALUES = {
-    "a number": (set_all("error", 7.0), "`error` is not as it was written"),
-    "a missing number": (set_all("error", np.nan), "`error` is not as it was written"),
-    "a renamed variable": (lambda file: file.renameVariable("word", "wort"), "`word` is not as it was written"),
+    "a number": (set_all("error", 7.0), "`error` has changed since it was written"),
+    "a missing number": (set_all("error", np.nan), "`error` has changed since it was written"),
+    "a renamed variable": (lambda file: file.renameVariable("word", "wort"), "`word` has changed since it was written"),
 }
 INVALID_METADATA = {
     "a status": (set_all("run_status", 99), "`run_status` must be one of 0, 1, 2, 3, 4, 5, got 99"),
@@ -113,7 +113,7 @@ def test_changed_values_are_named_by_verify_and_run_and_refused_by_merge(evogt, 
     line = refused("merge", "other.nc", "own.nc", "-o", "new.nc")
     assert (message in line, "own.nc" in line) == (True, True)
     code, _, err = evogt("run", "own.toml", "-o", "own.nc")
-    assert (code, message in err, "Its runs are used as they are now" in err) == (0, True, True)
+    assert (code, message in err, "The study reuses the runs in this state" in err) == (0, True, True)
 
 
 LONG_NAMES = {name for name in INVALID_METADATA if "table" not in name}

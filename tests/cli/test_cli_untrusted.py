@@ -103,7 +103,11 @@ def test_a_study_is_compared_with_its_result_without_its_code(own_study, result_
     (folder / "method.py").write_text((folder / "method.py").read_text().replace("+ seed", "- seed"))
     for command in (("status", "own.toml"), ("merge", "a.nc", "results/own.nc", "--study", "own.toml", "-o", "d.nc")):
         code, _, err = evogt(*command)
-        assert (code, "must have runs of method.py:method as it is now" in err, len(err.splitlines())) == (2, True, 1)
+        assert (code, "runs of the present code of method.py:method" in err, len(err.splitlines())) == (
+            2,
+            True,
+            1,
+        )
     assert not imported(folder)
 
 
@@ -152,7 +156,7 @@ def test_code_runs_that_computed_the_result_or_is_named(own_study, result_of, ev
     refused("must name a readable Python file")
     (folder.parent / "elsewhere.py").write_text(original)
     (folder / "method.py").symlink_to(folder.parent / "elsewhere.py")
-    refused("must lie beside its study in")
+    refused(f"which computed own.nc, must be in the folder {folder}. ")
     assert evogt(name, "own.nc", *options, "--code", folder.parent / "elsewhere.py")[0] == 0
 
 

@@ -277,7 +277,7 @@ def test_verify_and_try_execute_only_the_command_of_the_study_file(program, tmp_
     (tmp_path / "say.toml").write_text(text.replace("./say {i}", "./say  {i}"))
     refused = evogt("try", "say.nc", "i=2")
     assert refused.exit_code == 2
-    assert "say.toml has another command" in refused.output + refused.stderr
+    assert "say.toml is not the command in " in refused.output + refused.stderr
     (tmp_path / "say.toml").write_text(text)
     program("say", SH + "touch executed")
     refused = evogt("verify", "say.nc", "--rerun", "1")

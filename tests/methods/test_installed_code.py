@@ -53,7 +53,7 @@ def test_an_installed_method_is_run_by_either_name(site, tmp_path):
     assert (again.returncode, again.stdout.count("equal bit for bit")) == (0, 3)
     refused = evogt("verify", "walks.nc", "--rerun", "3")
     assert refused.returncode == 2
-    assert "must be named to be imported; --code toy_walks.walk does" in refused.stderr
+    assert "only a module that you name is imported. Use --code toy_walks.walk" in refused.stderr
     assert "toy_walks" not in evogt("summary", "walks.nc", "--variable", "end").stderr
 
 

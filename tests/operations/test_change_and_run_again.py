@@ -81,7 +81,7 @@ def test_another_name_of_the_result_takes_what_is_common(executed, small_study, 
     assert executed(evs.Study.from_text(both), data) == (6,)
     assert f"with runs that were there: 6 from {path}" in read_study(data).attrs["history"]
     assert executed(evs.Study.from_text(small_study), tmp_path / "third" / "small.nc", reuse_from=str(tmp_path)) == (0,)
-    with pytest.raises(InputError, match=r"`reuse_from` must be a result, or a folder of results, got .*none, w"):
+    with pytest.raises(InputError, match=r"must be an existing result or a folder of results, got .*none$"):
         executed(evs.Study.from_text(small_study), tmp_path / "fourth" / "small.nc", reuse_from=[tmp_path / "none"])
 
 
@@ -106,7 +106,7 @@ def test_results_that_are_damaged_or_none_are_left_out_with_one_line(executed, s
         evs.Study.from_text(small_study), tmp_path / "new" / "s.nc", reuse_from=[tmp_path], warns=True
     )
     assert count == 12
-    assert line.startswith(f"no runs are reused from {tmp_path / 'a.nc'}, and 3 more: ")
+    assert line.startswith(f"cannot reuse runs from {tmp_path / 'a.nc'}, and 3 more: ")
 
 
 def test_a_pilots_runs_are_kept_and_come_back(executed, own_study, tmp_path):

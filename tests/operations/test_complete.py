@@ -118,7 +118,7 @@ def test_a_file_that_another_program_changed_is_packed_again_with_a_warning(own,
     change_number(study, path)
     code, _, err = evogt("run", study, "-o", path)
     assert code == 0
-    assert "`error` is not as it was written" in err
+    assert "`error` has changed since it was written" in err
     assert complete_result(study, path)[0] == path
     with netCDF4.Dataset(path) as file:
         assert file["error"][0] == 3.0

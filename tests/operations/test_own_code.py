@@ -99,7 +99,7 @@ def test_runs_of_older_code_are_reused_if_the_user_says_so(executed, folder):
     edit(folder / "own.toml", "[0, 1, 2]", "[0, 1, 2, 3]")
     study = evs.Study.from_file(folder / "own.toml")
     assert evs.run(study, output=folder / "own.nc", reuse_old_code=True).error.values[:3].tobytes() == before.tobytes()
-    with pytest.raises(ResultError, match=r"what .*method.py uses changed since .*, so nothing was executed"):
+    with pytest.raises(ResultError, match=r"code that .*method.py uses changed since .*, so nothing was executed"):
         try_case(folder / "own.nc", {"seed": 1})
     assert executed(folder)[0] == 3  # with the code of today
     assert try_case(folder / "own.nc", {"seed": 1}, code=folder).equal

@@ -124,7 +124,7 @@ def test_a_pilot_that_cannot_choose_stops_all_and_loses_nothing(own_study, clien
             time.sleep(0.01)
 
     before = set(threading.enumerate())
-    with pytest.raises(PilotError, match="the pilot cannot choose `gamma`: no candidate of 2 .* no luck"):
+    with pytest.raises(PilotError, match="the pilot cannot choose `gamma`: each of the 2 candidates .* no luck"):
         list(run_all([long, hopeless, done], out, client=client, listener=hold_back))
     assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("ThreadPool")]
     assert (out / "done.nc").exists()

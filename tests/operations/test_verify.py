@@ -98,8 +98,12 @@ def test_a_change_by_another_program_is_named_by_variable(result):
         file["error"][0, 0] = 0.125
         file["rank"].units = "m"
     messages = findings(result)
-    assert messages[:3] == [CHANGED, "main: `error` is not as it was written", "main: `rank` is not as it was written"]
-    assert not any("is not as it was written" in line for line in messages[3:])
+    assert messages[:3] == [
+        CHANGED,
+        "main: `error` has changed since it was written",
+        "main: `rank` has changed since it was written",
+    ]
+    assert not any("has changed since it was written" in line for line in messages[3:])
 
 
 @pytest.mark.parametrize("text", [None, "[" * 100_000, "[", "[1]", "7"])
@@ -137,7 +141,7 @@ def test_one_bit_of_a_number_is_found_by_the_checksum(result, name, runs):
     whole[offset + size // 2] ^= 1
     result.write_bytes(whole)
     made = verify(result)
-    assert made.findings == (f"main: `{name}`{runs} is damaged: its checksum does not hold",)
+    assert made.findings == (f"main: `{name}`{runs} is damaged: its checksum does not match",)
     assert made.left_out == "nothing else was checked"
 
 
@@ -148,7 +152,7 @@ def test_attributes_have_a_checksum(result, old, new):
     whole = result.read_bytes()
     assert whole.count(old) >= 1
     result.write_bytes(whole.replace(old, new))
-    assert findings(result) == ["the file is damaged: the checksum of its attributes and structure does not hold"]
+    assert findings(result) == ["the file is damaged: the checksum of its attributes and structure does not match"]
 
 
 @pytest.mark.long
@@ -161,7 +165,7 @@ def test_a_file_that_hdf5_would_read_for_ever(result, monkeypatch):
         at += 16 + -(-int.from_bytes(whole[at + 8 : at + 16], "little") // 8) * 8
     whole[at : at + 16] = bytes(16)
     result.write_bytes(whole)
-    assert findings(result) == ["the file is damaged: the checksum of its attributes and structure does not hold"]
+    assert findings(result) == ["the file is damaged: the checksum of its attributes and structure does not match"]
     result.write_bytes(whole[:-1])  # without its index
     made = verify(result)
     assert made.left_out == "nothing else was checked"
@@ -226,7 +230,7 @@ def test_what_is_wrong_is_named(result, change, message):
 def test_axes_that_are_not_the_studys(result):
     groups = read_result(result)
     write_result(result, {"main": groups["main"].isel(seed=slice(2))})
-    with pytest.raises(ResultError, match=r"must have the axes 2 family x 4 seed .*got 2 family x 2 seed"):
+    with pytest.raises(ResultError, match=r"must have the axes 2 family x 4 seed of its study, got 2 family x 2 seed"):
         verify(result)
 
 

@@ -126,4 +126,4 @@ def test_a_run_and_a_study_say_the_same_of_their_parameters(small_study, result_
 def test_a_label_that_is_not_finite_is_damage():
     data = evs.run(evs.Study(lambda a: a, axes={"a": [0.5, 1.0]}))
     assert list(find_invalid_metadata(data)) == []
-    assert list(find_invalid_metadata(data.assign_coords(a=[0.5, np.nan]))) == ["`a` must have finite labels, got nan"]
+    assert list(find_invalid_metadata(data.assign_coords(a=[0.5, np.nan]))) == ["`a` must have finite values, got nan"]

@@ -53,9 +53,9 @@ def test_every_flipped_bit_of_a_result_is_found_and_named(arrays):
     index = ResultFile(arrays).index
     pieces = {stack.name: stack.values.pieces[3] for stack in index.phases["main"].stacks if stack.dims}
     arrays.write_bytes(flipped(content, int(pieces["large"]["offset"][0]) + 100))
-    assert inspect(arrays).broken == ["main: `large` of the run seed=3 is damaged: its checksum does not hold"]
+    assert inspect(arrays).broken == ["main: `large` of the run seed=3 is damaged: its checksum does not match"]
     arrays.write_bytes(flipped(content, int(pieces["small"]["offset"][0]) + 100))
-    message = "main: `small` of 6 runs, for example seed=0, is damaged: its checksum does not hold"
+    message = "main: `small` of 6 runs, for example seed=0, is damaged: its checksum does not match"
     assert inspect(arrays).broken == [message]
 
 
@@ -90,7 +90,7 @@ def test_adding_a_run_packs_only_its_own_arrays(own_study, arrays, monkeypatch):
 def test_runs_that_another_program_changed_are_read_and_packed_again(own_study, arrays):
     with netCDF4.Dataset(arrays, "a") as file:
         file["large"][2, 0, 0] = 7.0
-    with pytest.warns(StoreWarning, match="`large` is not as it was written"):
+    with pytest.warns(StoreWarning, match="`large` has changed since it was written"):
         data = evs.run(own_study(ARRAYS, SEEDS % 7), output=arrays, workers=1)
     assert data["large"].values[2, 0, 0] == 7.0
     assert inspect(arrays) == ([], [])
@@ -119,7 +119,7 @@ def test_what_runs_print_is_in_a_result_that_grows(own_study, tmp_path, monkeypa
     with netCDF4.Dataset(path, "a") as file:
         assert file["run_output"].dtype == (str if limit == 1000 else "S1")
         file["run_seconds"][0] = 7.0
-    assert inspect(path).changed == [NO_INDEX, "main: `run_seconds` is not as it was written"]
+    assert inspect(path).changed == [NO_INDEX, "main: `run_seconds` has changed since it was written"]
     path.write_bytes(flipped(content, content.index("é".encode() * 50)) if limit == 1000 else content)
     assert bool(inspect(path).broken) == (limit == 1000)
 

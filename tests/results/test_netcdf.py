@@ -43,7 +43,7 @@ def small_disk(request, tmp_path):
 def test_a_disk_that_refuses_what_is_written_is_told(small_disk):
     folder, reason = small_disk
     values = np.random.default_rng(1).normal(size=(600, 1000))
-    message = rf"^cannot write {folder}/r.nc: {reason} are free there. Make room, or choose another file.$"
+    message = rf"^cannot write {folder}/r.nc: {reason} are free there. Free disk space, or choose another output file.$"
     with pytest.raises(ResultError, match=message):
         write_result(folder / "r.nc", {"main": xr.Dataset({"values": (("i", "j"), values)})})
     assert os.listdir(folder) == []
@@ -86,7 +86,7 @@ def test_a_result_of_another_schema_is_refused_in_one_line(of_schema, evogt, ver
     for command in (["status", path], ["summary", path], ["verify", path], ["run", study, "-o", path]):
         code, _, err = evogt(*command)
         assert code == 2
-        assert f"evogt: {path} is a result of schema '{version}', and this evogt-study reads 2.0 and later 2.x. " in err
+        assert f"evogt: {path} is a result of schema '{version}', but this evogt-study reads 2.0 and later 2.x. " in err
         assert err.count("\n") == 1
     with pytest.raises(ResultError, match="Read it with the version that wrote it"):
         evs.open(path)

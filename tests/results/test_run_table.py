@@ -184,9 +184,9 @@ REFUSED = {
     "an array of nothing": ({"v": 3.0}, {"v": (("k",), np.array([]))}, "over (k), but"),
     "a string": ({"v": 1.0}, {"v": ""}, "a variable of strings over (), but a variable of numbers over ()"),
     "a date": ({"v": 1.0}, {"v": np.datetime64("2020-01-01", "ns")}, "a variable of dates over ()"),
-    "a dimension": ({"v": (("k",), [1.0])}, {"k": 2.0}, "a variable of numbers over () here, but a dimension"),
-    "a variable": ({"k": 2.0}, {"v": (("k",), [1.0])}, "`k` is a dimension here, but a variable of numbers over ()"),
-    "an axis": ({"v": 1.0}, {"w": (("seed",), [1.0])}, "`seed` is returned here, but is a dimension of the study"),
+    "a dimension": ({"v": (("k",), [1.0])}, {"k": 2.0}, "a variable of numbers over () in this run, but a dimension"),
+    "a variable": ({"k": 2.0}, {"v": (("k",), [1.0])}, "is a dimension in this run, but a variable of numbers over ()"),
+    "an axis": ({"v": 1.0}, {"w": (("seed",), [1.0])}, "the run returned `seed`, which is a dimension of the study"),
     "large integers": ({"v": 2**53 + 1}, {"v": 0.5}, "integers above 2^53 in some runs and other numbers"),
     "large integers last": ({"v": 0.5}, {"v": 2**53 + 1}, "integers above 2^53 in some runs and other numbers"),
 }  # fmt: skip

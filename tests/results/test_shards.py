@@ -45,7 +45,7 @@ def test_what_is_no_whole_shard_is_damaged_and_counts_as_not_there(records, tmp_
 def test_a_shard_of_a_later_format_is_left_alone(records, tmp_path):
     path = write_shard(tmp_path, records)
     path.write_bytes(path.read_bytes().replace(b"evogt index 1", b"evogt index 2", 1))
-    with pytest.raises(ResultError, match="another format"):
+    with pytest.raises(ResultError, match="another version of evogt-study"):
         read_shard(path)
     assert unread(tmp_path) == [ResultError]
     remove_shards(tmp_path, [path], tmp_path / "none")

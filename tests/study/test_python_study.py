@@ -56,9 +56,9 @@ def test_functions_from_anywhere(client, tmp_path, name):
     assert (found.findings, found.recomputed) == ((), ())
     assert "was given in Python" in found.left_out
     assert "study.to_file" in found.left_out
-    with pytest.raises(ResultError, match="was given in Python; .* write it down with study.to_file"):
+    with pytest.raises(ResultError, match="was given in Python. .* Write the study with study.to_file"):
         verify(path, rerun=1, code=__file__)
-    with pytest.raises(InPythonError, match="was given in Python; its text is in the attribute study_code"):
+    with pytest.raises(InPythonError, match="was given in Python. Its text is in the attribute study_code"):
         try_case(path, {"seed": 1})
 
 
