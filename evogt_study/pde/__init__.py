@@ -1,4 +1,4 @@
-"""The PDE method of the paper, Evo-GTransNet, and its baselines, registered by entry points like any other package.
+"""The PDE method of the paper, Evo-GTransNet, and its baselines.  Entry points register them, as in other packages.
 
 One run is one labelled Dataset:
 
@@ -10,20 +10,20 @@ One run is one labelled Dataset:
 error 5.43e-04 at rank 48
 
 - `single_run`: `solve` and `evaluate`, one run as a Dataset
-- `advise`: main cause of the error, and the gain of a change
+- `advise`: advice on the main cause of the error and on the change with the largest gain
 - `command`: `evogt advise`
-- `pipeline`: the method on one screen, stage by stage
-- `methods`: methods that a study can name, and the kind of problem that they solve
-- `baselines`: methods for comparison, and references
+- `pipeline`: the stages of the method and their keys
+- `methods`: methods that a study can name, and formula problems as the kind of problem
+- `baselines`: methods for comparison, and references for errors
 - `certificates`: a posteriori bounds and estimates of the error
-- `problems`: problems in formulas
+- `problems`: formula problems
 - `integrators`: time integrators by name
-- `galerkin`: the problem on the retained space
+- `galerkin`: the Galerkin system of a problem on the retained space
 - `domains`: domains by name
-- `dictionaries`: features by name
+- `dictionaries`: dictionaries of features by name
 - `numerics`: arrays, quadrature rules and time steps
 
-The names below are imported when they are first used.
+The package imports each of its public names when the name is first used.
 """
 
 from __future__ import annotations

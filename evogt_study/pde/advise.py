@@ -1,4 +1,4 @@
-"""Advice on the error of a study: its main cause, the best change, and the predicted and measured gain."""
+"""Advice on the error of a study: the parts of the error, the best change, and its predicted and measured gain."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from evogt_study.study.study import Study
 from evogt_study.workers.stage_cache import BoundedStageCache
 
 LEAST_TAU = 1e-15
-"""Smallest threshold that is proposed.  Smaller directions are rounding."""
+"""Smallest threshold that the advice proposes.  Directions below it are rounding errors."""
 _FINER = 1.5
-"""Factor of the points per direction of a finer rule."""
+"""Factor by which the advice increases the points per direction of the assembly rule."""
 NONLINEAR = "`evogt advise` needs a linear problem with one field. Use `reference` for errors of other problems ({})"
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Advice for one run: its setup, error and budget, the best change, and the error after the change."""
+    """Advice for one run: its setup, its error, the parts of the error, the best change, and the error after it."""
 
     at: Values
     error: float
@@ -47,14 +47,17 @@ class Advice:
 
 
 def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
-    """Advise on at most `cells` points of the axes, by the first seed; check: compute the changed run too."""
+    """Yield the advice for at most `cells` setups, computed with the first seed.
+
+    If `check` is True, the function also computes the run with the best change.
+    """
     if isinstance(study.spec.problem, FieldProblem):
         raise InputError(NONLINEAR.format(study.file))
     method = load_method(replace(study.spec, output=Output(record=BUDGET)))
     if not isinstance(method, ProblemMethod) or method.kind is not Evolution:
-        raise InputError(f"`method` must be evolution to be advised on, got {study.spec.method} ({study.file}, method)")
+        raise InputError(f"`method` must be evolution for advice, got {study.spec.method} ({study.file}, method)")
     *_, space = study.iterate_provisional_spaces()
-    # evenly spaced points over all axes except the seed, with all parameters
+    # evenly spaced setups over all axes except the seed
     first = {axis.name: axis.values[:1] for axis in space.axes if axis.name == "seed"}
     narrowed = replace(space, axes=tuple(replace(a, values=first.get(a.name, a.values)) for a in space.axes))
     points = [(at, values) for at in range(narrowed.size) if (values := narrowed.values(at)) is not None]
@@ -83,7 +86,7 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
 
 
 def _read_numbers(case: Any, share: Share) -> dict[str, float]:
-    """Return the scalars of a run.  Without an exact solution, the spectral reference replaces it."""
+    """Return the scalars of a run, and `error` from the parts of the error if the run has no exact solution."""
     record = case.run(share).variables
     numbers = {name: float(datum.values) for name, datum in record.items() if not datum.dims}
     whole = np.sqrt(numbers["error_retained"] ** 2 + numbers["error_evolution"] ** 2 + numbers["error_time"] ** 2)
@@ -93,20 +96,20 @@ def _read_numbers(case: Any, share: Share) -> dict[str, float]:
 def _predict_errors(
     method: ProblemMethod, values: Values, changes: Mapping[str, Values], numbers: Mapping[str, float], share: Share
 ) -> dict[str, float]:
-    """Predict the error after each change: the space part by the projection, the time part by the order."""
+    """Predict the error after each change by projections of the solution and by the order of the integrator."""
     case = method.bind(values)
     problem, order = method.shared_problem(values, share), case.integrator.ORDER
     final_time = case.discretisation.grid.final_time
     text = method.problem_text(values)
     reference = None if problem.exact is not None else share_reference(problem, final_time, share, text)
     known = partial(evaluate_final, problem, final_time, reference)
-    # never more than the error, since its square is subtracted below
+    # at most the error, since the code below subtracts the squares
     error, time = numbers["error"], min(numbers["error_time"], numbers["error"])
     before = compute_retained_error(problem, case.discretisation, known)
     predictions = {}
     for name, change in changes.items():
         if name == "dt":
-            # half the step: the part falls by 2^-order, its square by 4^-order
+            # With half the step, the error of the time steps falls by 2^-order and its square by 4^-order.
             predictions[name] = float(np.sqrt(error**2 - time**2 * (1.0 - 4.0**-order)))
             continue
         after = compute_retained_error(problem, method.bind({**values, **change}).discretisation, known)

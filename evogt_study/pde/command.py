@@ -10,7 +10,7 @@ from evogt_study.cli.inputs import Command, option, study_file_argument
 from evogt_study.text import print_line
 
 WORTH = 0.9
-"""Factor of the error above which a change is not worth its cost."""
+"""Ratio of the predicted to the present error above which the command recommends no change."""
 CAUSES = {
     "error_full_space": "full space",
     "error_retained": "retained space",
@@ -30,8 +30,8 @@ CAUSES = {
 def advise(study_file: Path, setups: int, no_check: bool) -> None:
     """Name the parameter that limits the error of a study, and the gain of a change.
 
-    The parameters are N, tau, quadrature and dt.  A few setups are computed with the first seed, with the error budget.
-    The change with the largest predicted gain is then computed as a check.  Writes nothing.
+    The parameters are N, tau, quadrature and dt.  The command computes a few setups with the first seed and splits each
+    error into its parts.  It then computes the change with the largest predicted gain as a check.  It writes no file.
     """
     from evogt_study.cli.inputs import read_study
     from evogt_study.pde.advise import advise as advice_on

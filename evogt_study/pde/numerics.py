@@ -1,6 +1,6 @@
 """Arrays, quadrature rules by name, and time steps.
 
-A rule is a name with integers, so that it can identify a run.  A domain makes nodes and weights from a rule.
+A rule consists of a name and integers, so it can be part of a run key.  A domain makes nodes and weights from a rule.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # imports scipy.sparse when it is first used: workers start sooner
+import scipy  # imports scipy.sparse at its first use, so workers start sooner
 
 from evogt_study.errors import ParameterError
 
@@ -20,24 +20,28 @@ Array = npt.NDArray[np.float64]
 RULES = ("gauss_legendre", "composite_midpoint")
 TRIANGLES = "triangles"
 MAX_NODES = 10_000_000
-"""Largest number of nodes of a rule: 80 MB for each array with a number for every node."""
+"""Largest number of nodes of a rule.  An array with one number per node then has 80 MB."""
 MAX_GAUSS_POINTS = 2048
-"""Largest number of Gauss-Legendre points.  Computing them takes a time of its third power."""
+"""Largest number of Gauss-Legendre points per direction.  The time to compute n points grows like n^3."""
 MAX_REFINEMENTS = 10
-"""Largest number of refinements of triangles.  Each divides a triangle into four."""
+"""Largest number of refinements of triangles.  A refinement divides each triangle into four."""
 _MAX_DEGREE = 60
-"""Largest degree of a rule on triangles: 961 nodes for each triangle."""
+"""Largest degree of a rule on triangles.  The rule then has 961 nodes in each triangle."""
 COARSEST = 4
-"""Triangles of a disk and of an L-shape, for estimates of an unknown domain."""
+"""Number of triangles before refinement that estimates assume for an unknown domain."""
 _MAX_STEPS = 1_000_000
-"""Largest number of time steps.  All loads are in memory at once: 8 MB for each retained function."""
+"""Largest number of time steps.  The loads of all steps then take 8 MB of memory for each retained function."""
 
 
 def make_sparse_solver(matrix: scipy.sparse.sparray, *, symmetric: bool) -> Callable[[Array], Array]:
-    """Return the function b -> matrix^{-1} b by sparse LU, without pivoting if the matrix is symmetric and definite."""
+    """Return the function b -> matrix^{-1} b by sparse LU factorisation.
+
+    A `symmetric` matrix must be definite, because its factorisation uses no pivoting.
+    """
     columns = scipy.sparse.csc_array(matrix)
     if symmetric:
-        # Minimum degree on A + A^T and pivots on the diagonal: the fill of a Cholesky factorisation, which SciPy lacks.
+        # Minimum degree on A + A^T and pivots on the diagonal give the fill of a Cholesky factorisation.  SciPy has no
+        # sparse Cholesky factorisation.
         factor = scipy.sparse.linalg.splu(
             columns, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
         )
@@ -47,7 +51,7 @@ def make_sparse_solver(matrix: scipy.sparse.sparray, *, symmetric: bool) -> Call
 
 
 class Labelled:
-    """A value of a parameter: its fields identify it, and its text is its label in a result."""
+    """Parameter value with fields that identify it and a text that is its coordinate value in a result."""
 
     def content(self) -> dict[str, Any]:
         return {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
@@ -58,13 +62,13 @@ class Labelled:
 
     @classmethod
     def read(cls, raw: Any) -> Self:
-        """Return the value of a table of a study file.  Raises TypeError for another shape."""
+        """Return the parameter value from a table of a study file.  Raises TypeError if the table has other keys."""
         return raw if isinstance(raw, cls) else cls(**raw)
 
 
 @dataclass(frozen=True)
 class QuadratureRule(Labelled):
-    """Quadrature rule of a box, by its name.
+    """Quadrature rule for each direction of a box.
 
     Parameters
     ----------
@@ -93,7 +97,7 @@ class QuadratureRule(Labelled):
 
     @property
     def label(self) -> int | str:
-        """Number of points of a Gauss-Legendre rule, else the name of the rule with its points."""
+        """Number of points if the rule is Gauss-Legendre, else the name of the rule with the number of points."""
         return self.points if self.rule == "gauss_legendre" else str(self)
 
     def __str__(self) -> str:
@@ -104,9 +108,9 @@ class QuadratureRule(Labelled):
         """True if the nodes of a direction are equally spaced."""
         return self.rule == "composite_midpoint"
 
-    # More points, not fewer: a finer rule shows that this one is too coarse.
+    # More points rather than fewer, because a finer rule shows that this rule is too coarse.
     def make_check_rule(self, dimension: int) -> QuadratureRule:
-        """Return a Gauss-Legendre rule of n + 1 points per direction (or n - 1), to check this rule of n points."""
+        """Return a Gauss-Legendre rule with one more point per direction, or one less at the limit, for checks."""
         more = self.points + 1
         allowed = more <= MAX_GAUSS_POINTS and more**dimension <= MAX_NODES
         return QuadratureRule("gauss_legendre", more if allowed else min(self.points, MAX_GAUSS_POINTS) - 1)
@@ -116,13 +120,13 @@ class QuadratureRule(Labelled):
 
     @property
     def on_unit_interval(self) -> tuple[Array, Array]:
-        """Nodes and weights of one direction on (0, 1), (points,) each."""
+        """Nodes and weights on the interval (0, 1), (points,) each."""
         return _make_unit_rule(self.rule, self.points)
 
 
 @dataclass(frozen=True)
 class TriangleRule(Labelled):
-    """Rule on the triangles of a domain after `refinements`, exact for polynomials of the `degree`."""
+    """Rule on the triangles of a domain after `refinements`, exact for polynomials up to `degree`."""
 
     refinements: int
     degree: int
@@ -145,12 +149,12 @@ class TriangleRule(Labelled):
         return int(COARSEST * 4**self.refinements * (self.degree // 2 + 1) ** 2)
 
     def make_check_rule(self, dimension: int) -> TriangleRule:
-        """Return a rule of two degrees more, to check the results of this rule."""
+        """Return the rule with a degree higher by two, which checks the results of this rule."""
         return TriangleRule(self.refinements, min(self.degree + 2, _MAX_DEGREE))
 
 
 Rule = QuadratureRule | TriangleRule
-"""A rule in each direction of a box, or on triangles."""
+"""Quadrature rule for the directions of a box or for triangles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +167,7 @@ class Quadrature:
     normals: Array | None = None
 
 
-@lru_cache(maxsize=16)  # Gauss-Legendre nodes are an eigenvalue problem: as costly as a whole 1-D run's SVD
+@lru_cache(maxsize=16)  # Gauss-Legendre nodes solve an eigenvalue problem, which costs as much as the SVD of a 1-D run
 def _make_unit_rule(rule: str, points: int) -> tuple[Array, Array]:
     if rule == "composite_midpoint":
         return (np.arange(points) + 0.5) / points, np.full(points, 1.0 / points)
@@ -173,7 +177,7 @@ def _make_unit_rule(rule: str, points: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Observed times (S,) and the coefficients alpha there, (S, r)."""
+    """Observed times (S,), and the coefficients alpha at these times, (S, r)."""
 
     times: Array
     coefficients: Array
@@ -185,7 +189,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class TimeGrid:
-    """`steps` steps of size dt = final_time / steps, and the numbers of the saved steps."""
+    """Grid of `steps` time steps of size dt = final_time / steps, with the numbers of the saved steps."""
 
     final_time: float  # counted from `start`
     steps: int
@@ -198,12 +202,12 @@ class TimeGrid:
 
     @property
     def midpoints(self) -> Array:
-        """Times t_{n+1/2}, (steps,)."""
+        """Times t_{n+1/2} in the middle of the steps, (steps,)."""
         return np.asarray(self.start + (np.arange(self.steps) + 0.5) * self.dt, dtype=np.float64)
 
-    @cached_property  # used in keys and in each march
+    @cached_property  # stage keys and each march use it
     def observed(self) -> tuple[int, ...]:
-        """The saved steps with the first and the last step."""
+        """Numbers of the saved steps and of the first and the last step."""
         return tuple(sorted({0, self.steps, *self.saved}))
 
     @property
@@ -216,57 +220,57 @@ class TimeGrid:
 
     @property
     def saved_positions(self) -> list[int]:
-        """Positions of the saved steps among the observed steps."""
+        """Positions of the saved steps in `observed`."""
         position = {step: number for number, step in enumerate(self.observed)}
         return [position[step] for step in self.saved]
 
     def times_of(self, steps: tuple[int, ...]) -> Array:
-        # in this order the last one is final_time exactly
+        # in this order of operations, the last time is exactly final_time
         return np.asarray(self.start + np.asarray(steps) / self.steps * self.final_time)
 
     @property
     def step_times(self) -> Array:
-        """The start and the ends of all steps, (steps + 1,)."""
+        """Times at the start and at the end of each step, (steps + 1,)."""
         return self.times_of(tuple(range(self.steps + 1)))
 
     def observe(self, states: Iterable[Array]) -> Array:
-        """Select the observed states from the states at the start and after each step, (S, r)."""
+        """Select the observed states, (S, r), from the initial state and the states after each step."""
         wanted = set(self.observed)
         return np.stack([state.copy() for step, state in enumerate(states) if step in wanted])
 
     def positions_of(self, times: Array) -> npt.NDArray[np.intp]:
-        """Return the positions of `times` among the observed times, which they equal up to rounding."""
+        """Return the positions of `times` in `observed_times`.  The times must be equal up to rounding errors."""
         return np.searchsorted(self.observed_times, times - 1e-9 * self.final_time)
 
     def refined(self, dt: float) -> TimeGrid:
-        """Return the grid of another step size with equal observed times.  Raises ParameterError."""
+        """Return the grid with step `dt` and equal observed times.  Raises ParameterError if `dt` misses a time."""
         try:
             return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))
         except ParameterError as error:
             wanted = f"a step that meets final_time = {self.final_time:g} and all saved times"
             raise ParameterError("reference_dt", wanted, dt, remedy=f"use e.g. dt = {self.dt:g}") from error
 
-    # 1e-9 of rounding is admitted in times that are written in decimals, and no more: a step is never bent to fit
+    # Times are decimal numbers, so a relative rounding error of 1e-9 is allowed.  The grid never changes `dt`.
     @staticmethod
     def of(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
-        """Return the grid of step `dt` that saves all steps, a number of evenly spaced times, or increasing `times`."""
+        """Return the grid with step `dt` that saves all steps, a number of evenly spaced times, or the listed times."""
         steps = count_steps(final_time, dt)
         if times is None:
             return TimeGrid(final_time, steps, tuple(range(steps + 1)))
         if isinstance(times, int):
             if times < 2 or steps % (times - 1):
                 wanted = f"a count n >= 2 for which n - 1 divides the {steps} steps"
-                # the nearest divisor, up to ten times the number: a message does not try a million numbers
+                # the nearest divisor, searched only up to ten times the number to save time
                 near = max(times - 1, 1)
                 divisors = (d for d in range(1, min(steps, 10 * near) + 1) if steps % d == 0)
                 remedy = f"use e.g. {min(divisors, key=lambda d: abs(d - times + 1)) + 1}, or a list of times"
                 raise ParameterError("times", wanted, times, remedy=remedy)
             return TimeGrid(final_time, steps, tuple(range(0, steps + 1, steps // (times - 1))))
-        # infinity cannot be rounded: -1 marks a time far outside
+        # -1 marks times far outside of the interval, because round() fails for infinity
         saved = tuple(round(t / final_time * steps) if 0.0 <= t <= 2.0 * final_time else -1 for t in times)
         for step, t in zip(saved, times, strict=True):
             if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
-                wanted = f"whole numbers of steps dt = {final_time / steps:g} in [0, {final_time:g}]"
+                wanted = f"multiples of dt = {final_time / steps:g} in [0, {final_time:g}]"
                 raise ParameterError("times", wanted, t)
         if list(saved) != sorted(set(saved)):
             raise ParameterError("times", "increasing and different", list(times))
@@ -274,23 +278,25 @@ class TimeGrid:
 
 
 def count_steps(final_time: float, dt: float) -> int:
-    """Return final_time / dt if it is an integer up to rounding.  Raises ParameterError, which names a dt that fits."""
+    """Return final_time / dt as an integer.
+
+    Raises ParameterError if the quotient is not an integer up to rounding errors.  The message proposes another step.
+    """
     if not 0.0 < dt <= final_time * (1.0 + 1e-9):
         raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
     if not final_time / dt <= _MAX_STEPS:
         raise ParameterError("dt", f"such that at most {_MAX_STEPS:,} steps make final_time = {final_time:g}", dt)
     steps = round(final_time / dt)
-    # Decimal numbers such as 0.1 are rounded: T/dt is a whole number up to 1e-16 a step, and a run has up to a million
-    # steps.
+    # Decimal numbers such as 0.1 have rounding errors of about 1e-16 per step, and a run has up to a million steps.
     if abs(steps * dt - final_time) > 1e-9 * final_time:
         wanted = f"a step that divides final_time = {final_time:g}"
         raise ParameterError("dt", wanted, dt, remedy=_propose_step(final_time, steps))
     return steps
 
 
-# Four digits are short to write.  A person accepts up to a quarter more or fewer steps.
+# The search tries steps of four digits, with up to a quarter more or fewer steps than `near`.
 def _propose_step(final_time: float, near: int) -> str:
-    """Return a step that divides final_time, with few digits if possible."""
+    """Return a remedy with a step that divides final_time and has few digits if possible."""
     for steps in sorted(range(max(1, near - near // 4), near + near // 4 + 2), key=lambda n: abs(n - near)):
         short = f"{final_time / steps:.4g}"
         if abs(float(short) * steps - final_time) <= 1e-12 * final_time:

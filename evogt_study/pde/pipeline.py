@@ -1,4 +1,4 @@
-"""The paper's method stage by stage: Algorithm 1 (alg:evo_gtransnet_im) and its diagnostics."""
+"""The stages of the paper's method: Algorithm 1 (alg:evo_gtransnet_im) and its diagnostics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from evogt_study.pde.integrators.runge_kutta import RungeKutta
 from evogt_study.pde.numerics import Array, Quadrature, Rule, TimeGrid, Trajectory
 
 NORMS = ("error_absolute", "error_max", "error_h1", "error_max_over_time")
-"""Norms of the error besides the relative L2 norm at the final time."""
+"""Names of the errors that a run can measure besides the relative L2 error at the final time."""
 
 T = TypeVar("T")
 
@@ -49,22 +49,22 @@ class Discretisation:
 
 
 class Share(Protocol):
-    """Function that returns the result of a stage for a key, computed or from a cache."""
+    """Function that returns the result of a stage from a cache, or computes it."""
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """Return the result of `stage` for `key`."""
+        """Return the result of `stage` for `key`, and call `compute` if no cache has it."""
 
 
 def compute_stage(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-    """Compute every stage.  This is the `Share` of a single run."""
+    """Compute the stage without a cache.  A single run uses this function as its `Share`."""
     return compute()
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A solution that replaces an unknown exact solution in errors.  `coarser` shows its own error.
+    """Solution that replaces the exact solution in errors.  Its distance from `coarser` estimates its own error.
 
-    key: identity without the problem.  values: nodes (Q, d) and times (T,) -> (T, Q), computed when it is called.
+    The `key` identifies the reference except its problem.  `values` maps nodes (Q, d) and times (T,) to values (T, Q).
     """
 
     key: Hashable
@@ -74,7 +74,7 @@ class Reference:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """One run: the retained space, the trajectory at the observed times, and the measured errors."""
+    """Results of one run: the retained space, the trajectory at the observed times, and the measured errors."""
 
     problem: Problem
     discretisation: Discretisation
@@ -97,40 +97,40 @@ class Solution:
 
     @property
     def coefficient_error(self) -> float | None:
-        """|| alpha^{N_t} - alpha_ref(T) ||_2 / || alpha_ref(T) ||_2, None without a reference."""
+        """Coefficient error || alpha^{N_t} - alpha_ref(T) ||_2 / || alpha_ref(T) ||_2, or None without a reference."""
         if self.reference_state is None:
             return None
         norm, final = float(np.linalg.norm(self.reference_state)), self.trajectory.coefficients[-1]
         return float(np.linalg.norm(final - self.reference_state)) / norm if norm else float("nan")
 
     def evaluate(self, nodes: Array) -> Array:
-        """Return the numerical solution at points of the domain and all observed times, (P, d) -> (S, P)."""
+        """Return the numerical solution at the points `nodes` and all observed times, (P, d) -> (S, P)."""
         values = self.space.evaluate(nodes, self.trajectory.coefficients)
         return values + _lift(self.problem, nodes, self.trajectory.times)
 
 
-# a key names what the numbers of a stage depend on and nothing more, so that stages are shared as widely as they may
-# be: the trial functions by all problems and thresholds, the space by all problems
+# A key contains only the settings that the result of a stage depends on, so that many runs share the stage.  For
+# example, all problems and thresholds share the trial functions, and all problems share the retained space.
 def list_stage_keys(
     problem: Hashable, domain: Hashable, run: Discretisation, reference: Hashable = None
 ) -> dict[str, Hashable]:
-    """Return the keys of the stages.  Two runs with the same key can share the stage."""
+    """Return the keys of the stages.  Two runs with equal keys of a stage can share its result."""
     trial = (run.dictionary, run.seed, run.quadrature, domain)
     directions = (trial, run.decomposition)
     space = (directions, run.tau)
-    system = (space, problem)  # keys contain the keys of the stages before
+    system = (space, problem)  # a key contains the keys of the stages before it
     keys: dict[str, Hashable] = {
         "trial functions": trial,
         "weighted SVD": directions,
         "retained space": space,
         "quadrature defect": space,
-        # with the integrator: the diffusion is looked at when the integrator's stages do
+        # with the integrator, because it determines the times at which the diffusion is checked
         "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps, run.integrator),
         "nodal data": (problem, run.quadrature, domain),
         "Galerkin system": system,
         "trajectory": (system, run.grid, run.integrator),
         "validation features": (run.dictionary, run.seed, run.validation, domain),
-        # with the steps, since a reference takes the dt of the run where it is given none
+        # with the steps, since a reference without its own dt uses the dt of the run
         "reference": (problem, reference, run.validation, run.grid.final_time, run.grid.steps, run.grid.observed),
     }
     if run.coefficient_reference is not None:
@@ -147,9 +147,9 @@ def solve_arrays(
 ) -> Solution:  # fmt: skip
     """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained), and measure its errors.
 
-    passed: steps whose states are wanted beside those that are observed; norms: wanted ones of `NORMS`.
+    The solution also contains the states at the steps `passed`, and the errors that `norms` selects from `NORMS`.
     """
-    # first: what it refuses would else be found after the space was made
+    # check the integrator first, before the space is computed
     run.integrator.check(problem)
     keys = list_stage_keys(problem, problem.domain, run, None if reference is None else reference.key)
 
@@ -168,10 +168,11 @@ def solve_arrays(
         lambda: validation.make_feature_sums(space.features, rule.nodes, run.validation.uniform),
     )
     target, reference_error = stages("reference", lambda: _make_target(problem, run, rule, reference))
-    # of a problem whose solution is not known the target has the initial time alone
+    # if the solution of the problem is unknown, the target has only the initial time
     raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
     errors = target.errors(raw, sums)
-    # a rule of one point more has its nodes in between, where features that are not resolved are not orthonormal
+    # The nodes of the check rule lie between the nodes of the assembly rule.  On them, unresolved features are not
+    # orthonormal.
     another, wanted = run.quadrature.make_check_rule(domain.dimension), run.coefficient_reference
     defect = stages("quadrature defect", lambda: validation.measure_mass_defect(space, domain.quadrature(another)))
     reference_state = cross_grid = None
@@ -184,7 +185,7 @@ def solve_arrays(
         cross_grid = stages("assessment", compare)
     known = dict[str, float]()
     if norms and len(errors) == len(trajectory.times):  # the solution is known at the final time
-        # nanmax: a relative error is not defined at times when the exact solution is zero
+        # nanmax, because the relative error is undefined at times when the exact solution is zero
         known = target.final_norms(space.transform @ trajectory.coefficients[-1], sums) | {
             "error_max_over_time": float(np.nanmax(errors))
         }
@@ -199,14 +200,14 @@ def solve_arrays(
 def _march_trajectories(
     run: Discretisation, system: GalerkinSystem, share: Share, system_key: Hashable, passed: tuple[int, ...]
 ) -> tuple[Trajectory, Trajectory | None]:
-    """Return the observed states, and the states at the steps `passed`."""
+    """Return the states at the observed steps and the states at the steps `passed`."""
 
     def march(grid: TimeGrid) -> Trajectory:
         return share("trajectory", (system_key, grid, run.integrator), lambda: run.integrator.march(system, grid))
 
     if not passed:
         return march(run.grid), None
-    # the steps of others may depend on the observed times: a run's numbers shall not
+    # The results of a run must not depend on `passed`, but other integrators may adapt to the observed times.
     if not isinstance(run.integrator, RungeKutta):
         return march(run.grid), march(TimeGrid(run.grid.final_time, run.grid.steps, passed))
     united, observed, between = _unite_grids(run.grid, passed)
@@ -214,9 +215,9 @@ def _march_trajectories(
     return whole.at(observed), whole.at(between)
 
 
-@lru_cache(maxsize=8)  # which the runs of a study have in common
+@lru_cache(maxsize=8)  # the runs of a study share few grids
 def _unite_grids(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Array, Array]:
-    """Return the grid that also observes the steps `passed`, with the positions of both kinds of times."""
+    """Return the grid that also observes the steps `passed`, the observed times, and the times of `passed`."""
     both = replace(grid, saved=tuple(sorted({*grid.observed, *passed})))
     return both, grid.observed_times, grid.times_of(passed)
 
@@ -224,14 +225,14 @@ def _unite_grids(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Arr
 def _make_spaces(
     problem: Problem, run: Discretisation, share: Share, keys: Mapping[str, Hashable]
 ) -> tuple[WeightedSVD, RetainedSpace]:
-    """Return singular values and the retained space.  Compute trial functions only if a cache misses them."""
+    """Return the weighted SVD and the retained space.  Compute the trial functions only if a stage needs them."""
     domain = problem.domain
 
     def compute() -> TrialFunctions:
         features = domain.features(run.dictionary, run.seed)
         return trial_functions(domain, features, domain.quadrature(run.quadrature))
 
-    @cache  # a cache of stages may have no room for it between the two uses below
+    @cache  # the stage cache may discard the trial functions between the two uses below
     def trial() -> TrialFunctions:
         return share("trial functions", keys["trial functions"], compute)
 
@@ -242,9 +243,9 @@ def _make_spaces(
 def _make_target(
     problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None
 ) -> tuple[validation.Target, float | None]:
-    """Return the target at the observed times, and the error of the reference.
+    """Return the target of the errors at the observed times, and the error of the reference.
 
-    At t = 0 the target is u_0 in any case.
+    The target is u_0 at t = 0, also with a reference.
     """
     times, nodes, error = run.grid.observed_times, rule.nodes, None
     if reference is None and problem.exact is not None:
@@ -258,7 +259,7 @@ def _make_target(
 
 
 def estimate_error(reference: Reference, values: Array, rule: Quadrature, final: Array) -> float | None:
-    """Return the largest relative distance of the `values` ([n,] Q) of a reference from its coarser version."""
+    """Return the largest relative distance of the `values` ([n,] Q) of `reference` from its coarser version."""
     if reference.coarser is None:
         return None
     fine = values.reshape(-1, len(rule.nodes))
@@ -267,5 +268,5 @@ def estimate_error(reference: Reference, values: Array, rule: Quadrature, final:
 
 
 def _lift(problem: Problem, nodes: Array, times: Array) -> Array | float:
-    """Return u_b, (T, Q), which the retained space does not contain, or zero without a lifting."""
+    """Return the lifting u_b at nodes and times, (T, Q), or zero if the problem has no lifting."""
     return 0.0 if problem.lifting is None else problem.lifting.value(nodes, times)

@@ -1,4 +1,4 @@
-"""One run as a labelled Dataset: `solve` computes it, `evaluate` gives its solution at any points."""
+"""One run as a labelled Dataset.  `solve` computes the run, and `evaluate` returns its solution at any points."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ from evogt_study.schema.variables import warn_of_accuracy
 from evogt_study.storage.hdf5 import HDF5_LOCK
 
 Rule = int | dict[str, Any] | QuadratureRule | TriangleRule
-"""A rule as in a study file."""
+"""Number of Gauss-Legendre points per direction, table of a study file, or rule."""
 DEFAULT_VALIDATION = {
     1: QuadratureRule("composite_midpoint", 4096),
     2: QuadratureRule("gauss_legendre", 64),
     3: QuadratureRule("gauss_legendre", 22),
 }
-"""The paper's usual validation rules (tab:experiment_overview), finer than its assembly rules to see errors between
-nodes."""
+"""Validation rules of the paper for each dimension (tab:experiment_overview).
+
+They are finer than the assembly rules, so they show errors between the nodes of the assembly rules."""
 
 
 def solve(
@@ -83,46 +84,47 @@ def solve(
     seed : int
         Seed of the random draws.
     quadrature, validation, assessment : int or rule
-        Assembly rule, rule of the errors and second rule for cross-grid defects, as in a study file.
+        Assembly rule, validation rule for the errors, and assessment rule for the cross-grid defects.
     dt, final_time : float
-        Time step, and final time; by default the final time of the problem.
+        Time step and final time.  The default of `final_time` is the final time of the problem.
     tau : float, default 1e-12
         Threshold on the eigenvalues of the mass matrix.
     times : int or tuple of float, optional
-        Number of evenly spaced saved times, or a list.  By default every step.
+        Number of evenly spaced saved times, or a list of times.  By default, the run saves every step.
     time_integrator : str or Integrator, default "implicit_midpoint"
-        Name as in a study file, or an integrator with its parameters.
+        Name of an integrator, or an integrator with its parameters.
     stabilization, start : float and mapping, optional
-        Parameters of a named integrator, as in a study file.
+        Parameters of the integrator if `time_integrator` is a name.
     reference : str, Path or Reference, optional
-        Reference of the errors, as in a study file; by default the exact solution.
+        Solution that replaces the exact solution in errors, with the names of a study file.
     reference_points, reference_dt, coefficient_reference : optional
-        As in a study file.
+        Resolution of the reference, and reference of the final coefficients, with the values of a study file.
     norms : collection of str
-        More errors: error_absolute, error_max, error_h1, error_max_over_time.
+        More errors to measure: error_absolute, error_max, error_h1, error_max_over_time.
     field : int, optional
-        Points per direction of a grid on which the solution is stored.
+        Number of points per direction of a uniform grid.  The Dataset contains the solution on this grid.
     certificates : bool or list of str, default True
-        Bounds and estimates of the error: all that need no spectral reference, none, or names as in `record`.
+        Bounds and estimates of the error.  True computes every bound and estimate that needs no spectral reference.
+        False computes none.  A list has the names of `record` in a study file.
 
     Returns
     -------
     Dataset
-        Scalars and histories of a run, the coefficients (time, mode) and the singular values (feature).
+        Scalars, histories, coefficients (time, mode) and singular values (feature) of the run.
 
     Raises
     ------
     ParameterError
         If a value is outside its range.
     ProblemError
-        If the method does not admit the data.
+        If the data of the problem contradict an assumption of the method, such as positive diffusion.
     RunError
         If the run fails.
 
     Warns
     -----
     AccuracyWarning
-        If the assembly rule is too coarse, or the ball of the dictionary does not hold the domain.
+        If the assembly rule is too coarse, or the ball of the dictionary does not contain the domain.
 
     Examples
     --------
@@ -156,7 +158,7 @@ def solve(
         elif ".py:" in stated:
             stated = find_named_code(stated, Path())
         reference = make_reference(stated, problem, run, reference_points, reference_dt)
-    with np.errstate(all="ignore"):  # values that are not finite are refused below
+    with np.errstate(all="ignore"):  # the check below reports values that are not finite
         solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=knots)
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")
@@ -175,9 +177,9 @@ def _make_discretisation(
     problem: Problem, dictionary: Dictionary, integrator: Integrator, given: dict[str, Any],
     times: int | tuple[float, ...] | None, coefficient_reference: str | CoefficientReference | None,
 ) -> Discretisation:  # fmt: skip
-    """Return the settings of `solve`.  Raises ParameterError and ProblemError if its parts do not fit together."""
+    """Return the settings of `solve`.  Raises ParameterError or ProblemError if they contradict each other."""
     if given["final_time"] is None:
-        raise ParameterError("final_time", "given, since the problem names none", None)
+        raise ParameterError("final_time", "given, because the problem has no final time", None)
     checked: dict[str, Any] = {
         name: PARAMETERS[name].value(value) for name, value in given.items() if value is not None
     }
@@ -186,8 +188,8 @@ def _make_discretisation(
     if coefficient_reference is not None:
         coefficient_reference.check(problem)
     dictionary.check_dimension(problem.domain.feature_dimension)
-    describe_domain(problem.domain)  # which the solution is stored with: an error comes before the computation
-    if "validation" not in checked:  # the paper's rule, or on another domain than a box one of many triangles
+    describe_domain(problem.domain)  # fail before the computation if the Dataset cannot describe the domain
+    if "validation" not in checked:  # the rule of the paper on a box, else a fine rule on triangles
         boxed = isinstance(problem.domain.usual_rule, QuadratureRule)
         checked["validation"] = DEFAULT_VALIDATION[problem.dimension] if boxed else TriangleRule(4, 8)
     grid = TimeGrid.of(checked.pop("final_time"), checked.pop("dt"), times)
@@ -197,11 +199,15 @@ def _make_discretisation(
 
 
 def label_solution(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:
-    """Return a solution as a Dataset with the attributes of a study result.  field: points of its grid."""
+    """Return a solution as a Dataset with the attributes of a study result.
+
+    If `field` is given, the Dataset contains the solution on a uniform grid with `field` points per direction.
+    """
     output = Output(record=recording.HISTORIES if field is None else (*recording.HISTORIES, "field"), grid=field or 0)
     record = recording.make_record(solution, output, certificates)
     saved = solution.trajectory.coefficients[solution.discretisation.grid.saved_positions]
-    # of the features: another machine finds T_r only up to signs, and rotations where singular values cluster
+    # Store coefficients of the features, because T_r differs between machines by signs, and by rotations of directions
+    # with almost equal singular values.
     coefficients = {COEFFICIENTS: Datum(("time", "feature"), saved @ solution.space.transform.T)}
     data, axes = (
         {name: (datum.dims, datum.values, VARIABLES[name].attributes) for name, datum in known.items()}
@@ -243,19 +249,19 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
     Parameters
     ----------
     data : Dataset, str or Path
-        Dataset of `solve`, or a NetCDF file of it.
+        Dataset that `solve` returned, or a NetCDF file with such a Dataset.
     points : array_like
-        Points (P, d) in the domain, or (P,) in 1-D.
+        Points (P, d) in the domain.  In 1-D, the shape (P,) is also valid.
 
     Returns
     -------
     DataArray
-        u with the dimensions time (the saved times) and point.
+        Values of u with the dimensions `time` (the saved times) and `point`.
 
     Raises
     ------
     ResultError
-        If `data` is another Dataset.
+        If `data` is not a Dataset of `solve`.
     InputError
         If a point is not in the domain.
 
@@ -289,7 +295,7 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
 
 
 def read_solution(data: xr.Dataset | str | Path) -> StoredSolution:
-    """Return the solution in a Dataset of `solve`, or in its file.  Raises ResultError if it holds none."""
+    """Return the solution from a Dataset of `solve` or from its file.  Raises ResultError if there is no solution."""
     if not isinstance(data, xr.Dataset):
         try:
             with HDF5_LOCK, xr.open_dataset(data, engine="netcdf4") as opened:
@@ -297,7 +303,7 @@ def read_solution(data: xr.Dataset | str | Path) -> StoredSolution:
         except (OSError, ValueError) as error:
             raise ResultError(f"cannot read {str(data)!a}: {shorten(str(error))}") from None
     if COEFFICIENTS not in data or "domain" not in data.attrs:
-        raise ResultError(f"`data` must be what `solve` returns, with {COEFFICIENTS}, got a Dataset without it")
+        raise ResultError(f"`data` must be a Dataset of `solve`, got a Dataset without `{COEFFICIENTS}`")
     return StoredSolution(
         np.asarray(data["time"].values, dtype=float), np.asarray(data[COEFFICIENTS].values), dict(data.attrs)
     )

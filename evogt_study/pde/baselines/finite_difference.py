@@ -1,10 +1,10 @@
-"""Finite differences on a uniform grid, with every linear solve diagonalised by the discrete sine transform.
+"""Finite differences on a uniform grid.  The discrete sine transform diagonalises every linear system.
 
     u_t = nu Delta_h u - F'(u) + f,    u = 0 on the boundary,    n interior points per direction, h = 1/(n + 1)
 
-Delta_h is the (2d + 1)-point Laplacian, whose eigenvectors are products of sines: -Delta_h has the eigenvalues
-sum_l 4/h^2 sin^2(pi k_l h/2).  The time step is the one of the method that it is a reference for: the stabilised
-semi-implicit one (eq:ac_scheme), or the implicit midpoint rule for a linear problem (eq:im_retained).
+Delta_h is the (2d + 1)-point Laplacian.  Its eigenvectors are products of sines, and -Delta_h has the eigenvalues
+sum_l 4/h^2 sin^2(pi k_l h/2).  The time integrator is the stabilised semi-implicit scheme (eq:ac_scheme), or the
+implicit midpoint rule for a linear problem (eq:im_retained).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
 import numpy as np
-import scipy  # which imports its parts when they are first used: workers start sooner
+import scipy  # imports its subpackages at their first use, so workers start sooner
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains.box import check_domain, tensor_points
@@ -25,27 +25,27 @@ from evogt_study.pde.numerics import Array, TimeGrid
 from evogt_study.pde.pipeline import Reference
 
 _MAX_POINTS = 4_000_000
-"""Largest number of unknowns of a grid.  A field of this size takes 32 MB."""
+"""Largest number of unknowns of a grid.  A field then takes 32 MB of memory."""
 SCATTERED = 1000
-"""Number of points at which a diffusion is checked to be constant."""
+"""Number of points for the check that a diffusion is constant."""
 ADVANCED = (ImplicitMidpoint, StabilizedSemiImplicit)
-"""Integrators whose steps are divisions in the sine modes."""
+"""Integrators with steps that are divisions in the sine modes."""
 MAX_FOLDED = 640
-"""Largest number of points per direction for which a transform is a matrix product, see `apply_sine_transform`."""
+"""Largest number of points per direction for which `apply_sine_transform` uses a matrix product."""
 
 
 @dataclass(frozen=True, eq=False)
 class GridSolution:
-    """Fields on the interior points at the observed times, and the energy after every step."""
+    """Solution as fields on the interior points at the observed times, with the energy at every step."""
 
     times: Array
     fields: Array
     energies: Array
 
     def evaluate(self, nodes: Array) -> Array:
-        """Interpolate the fields multilinearly, (P, d) -> (S, P)."""
+        """Return the multilinear interpolation of the fields at points, (P, d) -> (S, P)."""
         dimension = self.fields.ndim - 1
-        # zero on the boundary and linear in between, as the paper evaluates its reference (tab:allen_cahn)
+        # The paper also uses zero boundary values and linear interpolation for its reference (tab:allen_cahn).
         padded = np.pad(self.fields, [(0, 0)] + [(1, 1)] * dimension)
         along = np.linspace(0.0, 1.0, self.fields.shape[1] + 2)
         interpolator = scipy.interpolate.RegularGridInterpolator([along] * dimension, np.moveaxis(padded, 0, -1))
@@ -57,9 +57,9 @@ def make_difference_reference(
 ) -> Reference:
     """Return the finite-difference solution as a reference for errors.
 
-    extrapolated: combine the steps of `grid` and half of them (Richardson), so the reference has another rule than the
-    run.  Its coarser version has half the points and half the steps.  Without, it is the paper's reference, whose own
-    refinement is a study.
+    If `extrapolated` is True, Richardson extrapolation combines the solutions with the steps of `grid` and with half
+    steps.  The reference then has a coarser version with half the points and half the number of steps.  If False, it is
+    the reference of the paper and has no coarser version.
     """
 
     def make(points: int, grid: TimeGrid, coarser: Reference | None) -> Reference:
@@ -85,7 +85,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     nodes = tensor_points([interior] * problem.dimension)
     laplacian = 4.0 / h**2 * np.sin(0.5 * np.pi * h * np.arange(1, points + 1)) ** 2
     eigenvalues = find_constant_diffusion(problem) * np.asarray(reduce(np.add.outer, [laplacian] * problem.dimension))
-    # a step in the sine modes is state <- (kept state + dt (forcing - reaction)) / divisor, with sources at `times`
+    # A step in the sine modes is state <- (kept state + dt (forcing - reaction)) / divisor, with the source at `times`.
     kept: Array | float
     if isinstance(integrator, StabilizedSemiImplicit):
         kept = 1.0 + integrator.stabilization * grid.dt
@@ -96,20 +96,20 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     cell, potential, energies = float((1.0 / (points + 1)) ** problem.dimension), problem.potential, list[float]()
 
     def measure_energy(u: Array, state: Array) -> Array | None:
-        """Return F'(u) of a potential.  Append the energy, nu/2 |grad_h u|^2 (Parseval) plus F(u), to `energies`."""
+        """Append the energy of u to `energies`.  Return F'(u), or None without a potential."""
         energy = 0.5 * cell * float(np.vdot(eigenvalues, state**2))
         if potential is None:
             energies.append(energy)
             return None
         value, slope = potential.both(u)
-        # the boundary's share of the trapezoidal rule has u = 0
+        # u = 0 at the boundary nodes of the trapezoidal rule
         at_zero = (1.0 - cell * u.size) * float(potential.value(np.zeros(1))[0])
         energies.append(energy + (cell * float(value.sum()) + at_zero))
         return slope
 
     u = problem.initial(nodes).reshape(shape)
     state, observed, fields = apply_sine_transform(u), set(grid.observed), {0: u}
-    slope = measure_energy(u, state)  # u is never written to: a new array at each step
+    slope = measure_energy(u, state)  # each step makes a new array u, so `fields` can keep the old array
     for step, forcing in enumerate(_transform_sources(problem, nodes, shape, times), start=1):
         state *= kept
         if forcing is not None:
@@ -119,7 +119,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
             state -= np.multiply(reaction, grid.dt, out=reaction)
         state /= divisor
         if potential is not None or step in observed:
-            u = apply_sine_transform(state)  # a linear problem is advanced in the sine modes alone
+            u = apply_sine_transform(state)  # a linear problem needs only the sine modes between observed steps
         if step in observed:
             fields[step] = u
         slope = measure_energy(u, state)
@@ -127,12 +127,15 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
 
 
 def check_differences(problem: Problem, points: int, integrator: Integrator, name: str = "points") -> None:
-    """Raise the errors of `finite_differences`.  `name` is the parameter of the points."""
+    """Raise ParameterError or ProblemError if finite differences cannot solve `problem`.
+
+    The messages call the number of points `name`.
+    """
     find_constant_diffusion(problem)
     if type(integrator) not in ADVANCED:
         known = " or ".join(str(kind.name) for kind in ADVANCED)
         raise ParameterError("time_integrator", f"{known} for finite differences", integrator.name)
-    # there is one divisor for all steps, and half steps would need another
+    # all steps use one divisor, and half steps would need another divisor
     if isinstance(integrator, ImplicitMidpoint) and integrator.start is not None:
         raise ParameterError("start", "left out for finite differences", str(integrator.start))
     integrator.check(problem)
@@ -141,26 +144,29 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
         raise ParameterError(name, wanted, f"{points}^{problem.dimension}")
 
 
-# 20 operations an unknown and step for work mode by mode: products, sums and the energy
+# The work per mode takes 20 operations per unknown and step, for products, sums and the energy.
 def estimate_difference_flops(problem: Problem, points: int, steps: int) -> float:
-    """Estimate the operations of a solution: two transforms for each step with a reaction or a source."""
+    """Estimate the operations of a solution.  A step with a reaction or a source needs two transforms."""
     unknowns, transform = points**problem.dimension, problem.dimension * points
     return float(unknowns * steps * (20 + (2 * transform if problem.potential is not None else 0)))
 
 
-# ten arrays of the grid's size: state, eigenvalues, divisor, forcing, slope, and temporaries of the transforms
+# Ten arrays have the size of the grid: state, eigenvalues, divisor, forcing, slope, and temporaries of the transforms.
 def estimate_difference_memory(dimension: int, points: int, observed: int) -> float:
-    """Estimate the bytes of a solution: its steps, and three copies of the observed fields for interpolation."""
+    """Estimate the bytes for the steps and for three copies of the observed fields in the interpolation."""
     return 8.0 * float(points**dimension) * (10.0 + 3.0 * observed)
 
 
 def apply_sine_transform(values: Array) -> Array:
-    """Apply the orthonormal DST-I in all directions, up to `MAX_FOLDED` as a matrix product.  It is its own inverse."""
+    """Return the orthonormal DST-I in all directions, which is its own inverse.
+
+    Up to `MAX_FOLDED` points per direction, the transform is a matrix product.
+    """
     if len(values) > MAX_FOLDED:
         return np.asarray(scipy.fft.dstn(values, type=1, norm="ortho"))
     even, odd = _fold_sines(len(values))
     half = even.shape[1]
-    for _ in range(values.ndim):  # transform the first direction and move it to the end: all have had their turn
+    for _ in range(values.ndim):  # transform the first direction and move it to the end
         columns = values.reshape(len(values), -1)
         top, bottom = columns[:half], columns[::-1][:half]
         result = np.empty_like(columns)
@@ -172,8 +178,7 @@ def apply_sine_transform(values: Array) -> Array:
 
 @lru_cache(maxsize=8)
 def _fold_sines(points: int) -> tuple[Array, Array]:
-    """Return rows sqrt(2 h) sin(pi k j h) for k = 1, 3, ... (even about the middle) and k = 2, 4, ..., j up to the
-    middle."""
+    """Return the rows sqrt(2 h) sin(pi k j h) for odd k and for even k, with j up to the middle."""
     h = 1.0 / (points + 1)
     sines = np.sqrt(2.0 * h) * np.sin(
         np.pi * h * np.outer(np.arange(1, points + 1), np.arange(1, (points + 1) // 2 + 1))
@@ -183,16 +188,20 @@ def _fold_sines(points: int) -> tuple[Array, Array]:
     return np.ascontiguousarray(sines[0::2]), np.ascontiguousarray(sines[1::2])
 
 
-# one transform diagonalises every step only where nu is the same everywhere
+# One transform diagonalises every step only if nu is constant.
 def find_constant_diffusion(problem: Problem) -> float:
-    """Return nu.  Raises ProblemError unless it is one positive constant, and for a lifting or another domain."""
+    """Return the diffusion nu.
+
+    Raises ProblemError if nu is not a positive constant, if the problem has a lifting, or if the domain is not the unit
+    cube.
+    """
     check_domain(problem.domain, "finite differences")
     if problem.lifting is not None:
         raise ProblemError("finite differences must have zero boundary values, got a problem with a lifting")
     check_terms(problem, "finite differences")
     if not problem.diffusion.steady:
         raise ProblemError("finite differences must have a constant `diffusion`, got one that depends on t")
-    # multiples of irrational numbers modulo one, which no small integers relate, fill the cube evenly (Weyl)
+    # multiples of independent irrational numbers modulo one fill the cube evenly (Weyl)
     steps = np.sqrt(np.array([2.0, 3.0, 5.0][: problem.dimension]))
     values = problem.diffusion(np.arange(1, SCATTERED + 1)[:, None] * steps % 1.0, np.zeros(1))
     smallest, largest = float(values.min()), float(values.max())
@@ -202,7 +211,7 @@ def find_constant_diffusion(problem: Problem) -> float:
     return smallest
 
 
-# a steady source that is zero at all nodes is left out of every step; one in time may vanish at the first only
+# A steady source that is zero at all nodes needs no transform.  A source that depends on time may vanish only at first.
 def _transform_sources(problem: Problem, nodes: Array, shape: tuple[int, ...], times: Array) -> Iterator[Array | None]:
     """Return the sine modes of the source at each of `times`, or None if the source is zero."""
     if problem.source.steady and not problem.source(nodes, times[:1]).any():

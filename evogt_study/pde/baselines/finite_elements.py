@@ -1,11 +1,11 @@
-"""Galerkin finite elements for every term of the equation, advanced by diagonally implicit Runge-Kutta methods.
+"""Galerkin finite elements for every term of the equation, with diagonally implicit Runge-Kutta methods.
 
     M u' + K(t) u + r(u, t) = F(t)
 
-with the terms of `galerkin.stiffness` on continuous elements: linear ones as a baseline of the paper (`p1_fem`),
-quadratic ones as a reference.  With a lifting u_b the elements carry u - u_b.  Stages are solved by sparse LU, and
-nonlinear ones by Newton's method.  Fields with nonlinear fluxes have a `FluxSystem` on elements.  POD-Galerkin is a
-reduced basis from snapshots of linear elements.
+with the terms of `galerkin.stiffness` on continuous elements.  Linear elements are a baseline of the paper (`p1_fem`),
+and quadratic elements are a reference.  With a lifting u_b, the elements represent u - u_b.  Sparse LU solves linear
+stages, and Newton's method solves nonlinear stages.  Fields with nonlinear fluxes use a `FluxSystem` on elements.
+POD-Galerkin uses a reduced basis from snapshots of linear elements.
 """
 
 from __future__ import annotations
@@ -40,21 +40,23 @@ from evogt_study.pde.problems.fields import FieldData
 SparseMatrix = sparse.csr_array[np.float64]
 
 MOST_NODES = 4_000_000
-"""Limit of the quadrature nodes of all elements: some 2 GB with the matrices of quadratic elements."""
+"""Largest number of quadrature nodes.  The matrices of quadratic elements then take about 2 GB."""
 POINTS_AT_ONCE = 20_000
-"""Number of points in one search, with 12 candidate elements each: tens of MB of small systems."""
+"""Number of points in one search.  Their small systems, for 12 candidate elements per point, take tens of MB."""
 _NEAREST, MOST_NEAREST = 12, 3072
-"""Elements in which a point is searched: the nearest centroids at first, then four times as many until the point is in
-one, or outside of the mesh.  Triangles 50 times as long as wide need some 200."""
+"""Numbers of elements, with the nearest centroids, in which the search for a point begins and ends.
+
+The search quadruples the number until an element contains the point.  Triangles that are 50 times as long as wide need
+about 200."""
 _ROUNDING = 1e-9
-"""Tolerance below zero for a coordinate of a point on a face of an element."""
+"""Tolerance for negative local coordinates of a point on a face of an element."""
 _MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
 _ELEMENTS = {
     (1, 1): skfem.ElementLineP1, (1, 2): skfem.ElementTriP1, (1, 3): skfem.ElementTetP1,
     (2, 1): skfem.ElementLineP2, (2, 2): skfem.ElementTriP2, (2, 3): skfem.ElementTetP2,
 }  # fmt: skip
 MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))
-"""The implicit midpoint rule: one stage, extrapolated to the end of the step."""
+"""Tableau of the implicit midpoint rule, which extrapolates one stage to the end of the step."""
 SDIRK_4 = Tableau(
     np.array([
         [1 / 4, 0, 0, 0, 0],
@@ -65,22 +67,23 @@ SDIRK_4 = Tableau(
     ]),
     np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
 )  # fmt: skip
-"""A method of order four, L-stable (Hairer and Wanner, Solving Ordinary Differential Equations II, table IV.6.5)."""
+"""L-stable tableau of order four (Hairer and Wanner, Solving Ordinary Differential Equations II, table IV.6.5)."""
 _DEGREE = 8
-"""Degree of the element rules of a reference: two more than twice the order of gradients and coefficients."""
+"""Degree of the quadrature rules on the elements of a reference."""
 _SMALLEST = 1e-14
-"""Eigenvalues of the snapshots of POD-Galerkin below this part of the largest one are rounding."""
+"""Least ratio of a snapshot eigenvalue to the largest one in POD-Galerkin.  Smaller eigenvalues are rounding errors."""
 DEGREES = {1: 31, 2: 9, 3: 5}
-"""Degree of the element rules of `p1_fem` by default: 16 points in 1-D (the paper's), 5^2 in 2-D, 3^3 in 3-D.  So many
-points integrate coefficients that oscillate within an element."""
+"""Default degree of the quadrature rules of `p1_fem` by dimension, for coefficients that oscillate in an element.
+
+The rules have 16 points in 1-D, as in the paper, 5^2 points in 2-D and 3^3 points in 3-D."""
 MAX_DEGREE = 127
-"""Largest degree: 64 Gauss-Jacobi points per direction.  Their error is far below the error of the elements."""
+"""Largest degree of a quadrature rule on elements, with 64 Gauss-Jacobi points per direction."""
 MAX_QUADRATURE_NODES = 3_000_000
-"""Limit of the quadrature nodes of `p1_fem`, with 600 bytes each in 3-D: 1.8 GB."""
+"""Largest number of quadrature nodes of `p1_fem`.  In 3-D, each node takes 600 bytes, 1.8 GB in total."""
 
 
 class SparseBasis(Basis):
-    """Functions that vanish at most nodes, as sparse matrices."""
+    """Basis functions that vanish at most nodes, as sparse matrices."""
 
     values: SparseMatrix
     gradients: tuple[SparseMatrix, ...]
@@ -90,14 +93,14 @@ class SparseBasis(Basis):
 
     @cached_property
     def mass(self) -> SparseMatrix:
-        """The mass matrix."""
+        """Mass matrix of the basis functions."""
         mass: SparseMatrix = self.gram(np.ones(len(self.rule.weights)))
         return mass
 
 
 @dataclass(frozen=True, eq=False)
 class ElementSpace:
-    """Continuous elements that vanish on Dirichlet faces and are equal on periodic faces."""
+    """Space of continuous elements that vanish on faces with given values and agree on periodic faces."""
 
     basis: Any
     reduction: SparseMatrix
@@ -110,9 +113,9 @@ class ElementSpace:
         return int(self.reduction.shape[1])
 
     def evaluate(self, nodes: Array, states: Array) -> Array:
-        """Return functions with these unknowns, (S, n), at any points of the domain, (P, d) -> (S, P).
+        """Return the functions with unknowns `states` (S, n) at any points of the domain, (P, d) -> (S, P).
 
-        A point outside of the mesh, by which a curved boundary is missed, takes the polynomial of the nearest element.
+        The mesh can miss points near a curved boundary.  These points use the polynomial of the nearest element.
         """
         dofs = self.reduction @ states.T
         parts = [nodes[first : first + POINTS_AT_ONCE] for first in range(0, len(nodes), POINTS_AT_ONCE)]
@@ -129,9 +132,10 @@ class ElementSpace:
         shape = (len(nodes), int(self.basis.N))
         return sparse.csr_array((np.concatenate(values), (rows.ravel(), columns.ravel())), shape=shape)
 
-    # scikit-fem searches the candidates of all points for each of them, and refuses points outside of a curved boundary
+    # The search of scikit-fem is slower, because it tests all candidates for each point.  It also raises an error for
+    # points outside of a curved boundary.
     def _locate(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
-        """Find the element of each point among the nearest elements, and its coordinates there (d, P).
+        """Return the element of each point, and the local coordinates of the point in this element (d, P).
 
         Raises ParameterError if a point is in no curved element.
         """
@@ -146,14 +150,14 @@ class ElementSpace:
             ):
                 places = outside[part]
                 nearest = np.asarray(tree.query(nodes[places], k=range(1, min(count, tree.n) + 1))[1])
-                # the candidate in which each point lies deepest: on a face two are equal, and give the same value
+                # Choose the candidate in which the point lies deepest.  On a face, two candidates give equal values.
                 chosen = corners[nearest]
                 offset = nodes[places][:, None] - chosen[..., 0]
                 inner = np.linalg.solve(np.asarray(chosen[..., 1:] - chosen[..., :1]), offset[..., None])[..., 0]
                 depths = np.minimum(inner.min(axis=2), 1.0 - inner.sum(axis=2))
                 best = np.arange(len(places)), np.argmax(depths, axis=1)
                 depth[part] = depths[best]
-                # one that a curved boundary leaves out of the mesh stays with the nearest
+                # a point outside of the mesh keeps the nearest element
                 inside = (depth[part] >= -_ROUNDING) | (count == _NEAREST)
                 elements[places[inside]] = nearest[best][inside]
                 local[places[inside]] = inner[best][inside]
@@ -162,13 +166,13 @@ class ElementSpace:
             outside, count = outside[depth < -_ROUNDING], 4 * count
         if not isinstance(mesh, skfem.MeshTri2):
             return elements, local.T
-        # sides are curved: the affine map through the corners finds the element, but not the place in it
+        # For curved sides, the affine map through the corners finds the element but not the local coordinates.
         try:
             return elements, np.asarray(self.basis.mapping.invF(nodes.T[:, :, None], tind=elements)[:, :, 0])
-        except Exception as error:  # scikit-fem has no narrower one
+        except Exception as error:  # scikit-fem raises no narrower type
             if "Newton iteration" not in str(error):
                 raise
-            wanted = "so large that each point is in a curved triangle, of the coarser version too"
+            wanted = "so large that each point is in a curved triangle, also of the coarser reference"
             raise ParameterError("reference_points", wanted, f"{mesh.nelements} triangles") from error
 
 
@@ -176,9 +180,10 @@ def make_element_space(
     domain: Domain, order: int, size: int, degree: int, name: str = "reference_points",
     faces: tuple[str, ...] | None = None,
 ) -> ElementSpace:  # fmt: skip
-    """Return elements of `order` 1 or 2 with rules exact to `degree`; size: cells a direction of a box, or refinements.
+    """Return the space of elements of `order` 1 or 2 with rules exact to `degree`.
 
-    faces: on which the functions are evaluated, by default the natural ones.
+    The `size` is the number of cells per direction of a box, or the number of refinements of triangles.  The space also
+    evaluates its functions on `faces`, by default on the natural faces.
     """
     d = domain.dimension
     check_element_space(domain, size, degree, name)
@@ -187,7 +192,7 @@ def make_element_space(
     else:
         mesh = _MESHES[d].init_tensor(*to_box(domain).axes(size + 1))
     element = _ELEMENTS[order, d]()
-    # p = degree // 2 + 1 Gauss points a direction: the least with 2 p - 1 >= degree
+    # p = degree // 2 + 1 Gauss points per direction, the least number with 2 p - 1 >= degree
     basis = skfem.Basis(mesh, element, quadrature=make_simplex_rule(d, degree // 2 + 1))
     reduction = _number_unknowns(basis, domain)
     rule = make_simplex_rule(d - 1, degree // 2 + 1) if d > 1 else (np.zeros((1, 1)), np.ones(1))
@@ -215,7 +220,7 @@ def check_element_space(domain: Domain, size: int, degree: int, name: str = "ref
 
 
 def _number_unknowns(basis: Any, domain: Domain) -> SparseMatrix:
-    """Number the unknowns.  Degrees of freedom on Dirichlet faces have none."""
+    """Return the matrix from unknowns to degrees of freedom, which are zero on faces with given values."""
     count, places = int(basis.N), np.asarray(basis.doflocs)
     if isinstance(domain, Triangulated):
         facets = _find_facets(basis, domain, domain.natural)
@@ -224,8 +229,8 @@ def _number_unknowns(basis: Any, domain: Domain) -> SparseMatrix:
     else:
         box = to_box(domain)
         unit = (places - np.array(box.lower)[:, None]) / box.widths[:, None]
-        # periodic faces: a degree of freedom on the upper face has the coordinates of its partner modulo one;
-        # rounded to nine digits, since both are computed
+        # On periodic faces, a degree of freedom on the upper face has the coordinates of its partner modulo one.  Round
+        # to nine digits, because rounding errors separate the coordinates.
         on_face, wrapped = np.zeros(count, dtype=bool), np.round(unit, 9)
         for axis, name in enumerate(DIRECTIONS[: box.dimension]):
             if name in box.periodic:
@@ -243,7 +248,7 @@ def _number_unknowns(basis: Any, domain: Domain) -> SparseMatrix:
 
 
 def _find_facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDArray[np.intp]:
-    """Return the facets on parts of the boundary."""
+    """Return the numbers of the facets on the parts of the boundary with these names."""
     facets = np.asarray(basis.mesh.boundary_facets())
     middles = basis.mesh.p[:, basis.mesh.facets[:, facets]].mean(axis=1)
     if isinstance(domain, Triangulated):
@@ -256,7 +261,7 @@ def _find_facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDAr
     return np.asarray(facets[on], dtype=np.intp)
 
 
-# as sparse matrices: each term of the equation is then a product of two of them with a diagonal of weights
+# Each term of the equation is then a product of two sparse matrices and a diagonal matrix of weights.
 def _sample_basis(basis: Any, reduction: SparseMatrix) -> SparseBasis:
     """Return the basis functions of the unknowns at the nodes of a scikit-fem basis."""
     dimension, (elements, points) = basis.mesh.dim(), basis.dx.shape
@@ -276,7 +281,7 @@ def _sample_basis(basis: Any, reduction: SparseMatrix) -> SparseBasis:
 
 @dataclass(frozen=True, eq=False)
 class ElementSolution:
-    """Unknowns `states` (S, n) of u - u_b at the observed `times` (S,)."""
+    """Solution in elements, as unknowns `states` (S, n) of u - u_b at the observed `times` (S,)."""
 
     problem: Problem
     space: ElementSpace
@@ -284,7 +289,7 @@ class ElementSolution:
     states: Array
 
     def evaluate(self, nodes: Array) -> Array:
-        """Return u_h at points of the domain and all observed times, (P, d) -> (S, P)."""
+        """Return u_h at the points `nodes` and all observed times, (P, d) -> (S, P)."""
         values, lifting = self.space.evaluate(nodes, self.states), self.problem.lifting
         return values if lifting is None else values + lifting.value(nodes, self.times)
 
@@ -292,10 +297,10 @@ class ElementSolution:
 def finite_elements(
     problem: Problem, space: ElementSpace, grid: TimeGrid, tableau: Tableau = SDIRK_4
 ) -> ElementSolution:
-    """Solve `problem` in `space`, and keep the observed states."""
+    """Solve `problem` in `space`, and return the states at the observed times."""
     basis, nodes = space.interior, space.interior.rule.nodes
     initial = problem.initial(nodes) - problem.lift_at(nodes, 0.0)
-    # projected, not interpolated: as the P1 elements of the paper (tab:p1_fem), which this advances on other problems
+    # a projection instead of an interpolation, as for the P1 elements of the paper (tab:p1_fem)
     u = make_sparse_solver(basis.mass, symmetric=True)(basis.project(initial))
     steps = ImplicitSteps(ElementSystem(problem, space, u))
     march = accumulate(tableau.times(grid), lambda u, at: steps.step(tableau, u, at, grid.dt), initial=u)
@@ -306,7 +311,7 @@ def solve_fields_by_elements(
     data: FieldData, order: int, size: int, degree: int, grid: TimeGrid, tableau: Tableau = SDIRK_4,
     tolerance: float = 1e-13, keep: bool = True,
 ) -> FieldSolution:  # fmt: skip
-    """Solve for fields with nonlinear fluxes by elements of the `order`, with `size` cells a direction."""
+    """Solve for fields with nonlinear fluxes by elements of this `order`, with `size` cells per direction."""
     boxes = [data.problem.box(each) for _, each in data.problem.fields]
     names = tuple({name: None for box in boxes for name in box.natural})
 
@@ -320,7 +325,7 @@ def solve_fields_by_elements(
 
 
 def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None) -> ElementSolution:
-    """Solve by P1 elements with `unknowns` interior vertices a direction and the implicit midpoint rule."""
+    """Solve `problem` by P1 elements with `unknowns` interior vertices per direction and the implicit midpoint rule."""
     check_admitted(problem)
     check_mesh_size(problem.dimension, unknowns, degree)
     degree = DEGREES[problem.dimension] if degree is None else degree
@@ -333,14 +338,14 @@ def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None =
 
 
 def check_admitted(problem: Problem) -> None:
-    """Raise ProblemError for a potential, and for another domain than a box."""
+    """Raise ProblemError if `problem` has a potential or its domain is not a box."""
     check_domain(problem.domain, "p1_fem", Box)
     if problem.potential is not None:
         raise ProblemError("p1_fem must have a problem without `potential`. State -F'(u) as `reaction`")
 
 
 def check_mesh_size(dimension: int, unknowns: int, degree: int | None = None) -> None:
-    """Raise the ParameterError of `p1_fem` for the size of its space, without building it."""
+    """Raise ParameterError if `unknowns` or `degree` is invalid for `p1_fem`, without building the space."""
     degree = DEGREES[dimension] if degree is None else degree
     if not isinstance(unknowns, (int, np.integer)) or isinstance(unknowns, bool) or unknowns < 1:
         raise ParameterError("unknowns", "an integer of at least 1", unknowns)
@@ -360,10 +365,12 @@ def count_nodes(dimension: int, unknowns: int, degree: int | None = None) -> int
 
 
 def make_element_reference(problem: Problem | FieldData, size: int, grid: TimeGrid) -> Reference:
-    """Return quadratic elements and SDIRK_4 as a reference; size: cells a direction of a box, or refinements.
+    """Return a reference with quadratic elements and the tableau `SDIRK_4`.
 
-    Its coarser version has elements of twice the size, or one refinement less, and half the steps.
-    Raises ParameterError or ProblemError if it cannot be computed.
+    The `size` is the number of cells per direction of a box, or the number of refinements of triangles.  The coarser
+    version has elements of twice the size, or one refinement less, and half the number of steps.
+
+    Raises ParameterError or ProblemError if the elements cannot solve the problem.
     """
     check_element_space(problem.domain, size, _DEGREE)
     if isinstance(problem, Problem) and problem.potential is not None:
@@ -386,26 +393,26 @@ def make_element_reference(problem: Problem | FieldData, size: int, grid: TimeGr
 
 
 class ElementSystem:
-    """The system M u' = F(t) - K(t) u - r(u, t)."""
+    """System M u' = F(t) - K(t) u - r(u, t) on elements."""
 
     def __init__(self, problem: Problem, space: ElementSpace, initial: Array) -> None:
         self.problem, self.basis, self.initial, self.mass = problem, space.interior, initial, space.interior.mass
         self.linear = problem.is_linear
-        # a reaction's Jacobian may make the matrix indefinite, which LU without pivoting is not stable for
+        # The Jacobian of a reaction may make the matrix indefinite.  LU without pivoting is then unstable.
         self.symmetric = problem.advection is None and self.linear
         self.autonomous = self.linear and problem.has_steady_operator
         self.load, _ = assemble_load(self.basis, problem, space.faces)
         self._stiffness, _ = assemble_operator(self.basis, problem, space.faces)
 
     def rate(self, t: float, U: Array) -> Array:
-        """Return F - K u - r(u)."""
+        """Return the right-hand side F - K u - r(u)."""
         linear = self.load(np.array([t]))[0] - self._stiffness(t) @ U
         if isinstance(law := self.problem.reaction, NonlinearReaction):
             linear = linear + self.basis.project(law.value(self._nodal(U, t), self.basis.rule.nodes, t))
         return np.asarray(linear)
 
     def jacobian(self, t: float, U: Array) -> Any:
-        """Return -(K + r'(u))."""
+        """Return the Jacobian -(K + r'(u)) of the right-hand side."""
         matrix = -self._stiffness(t)
         if isinstance(law := self.problem.reaction, NonlinearReaction):
             matrix = matrix + self.basis.gram(law.slope(self._nodal(U, t), self.basis.rule.nodes, t))
@@ -418,18 +425,19 @@ class ElementSystem:
 def pod_galerkin(
     problem: Problem, unknowns: int, grid: TimeGrid, count: int, training_time: float, degree: int | None = None
 ) -> tuple[ElementSolution, dict[str, float]]:
-    """Evolve the `count` leading modes of the states of `p1_fem` up to `training_time` (Kunisch and Volkwein 2001).
+    """Solve `problem` in the leading `count` POD modes of a solution by `p1_fem` (Kunisch and Volkwein 2001).
 
-    The basis needs the solution that it then approximates, or a first part of it.
+    The modes come from the states of `p1_fem` up to `training_time`.
 
-    Return the solution in the elements, the number of modes, and CPU seconds of the basis and of the time steps.
+    Return the solution in the elements, and a dictionary with the number of modes and the CPU seconds of the basis and
+    of the time steps.
     """
     start = time.process_time()
     whole = replace(grid, saved=tuple(range(grid.steps + 1)))
     full = p1_fem(problem, unknowns, whole, degree)
     system = ElementSystem(problem, full.space, full.states[0])
     snapshots = full.states[whole.observed_times <= training_time * (1.0 + 1e-12)]
-    # the leading modes (n, r), orthonormal in the mass
+    # the leading modes (n, r), orthonormal with respect to the mass matrix
     values, vectors = scipy.linalg.eigh(np.asarray(snapshots @ (system.mass @ snapshots.T)))
     kept = [k for k in reversed(range(len(values))) if values[k] > _SMALLEST * values[-1] > 0.0][:count]
     if not kept:

@@ -1,7 +1,7 @@
-"""References that errors are measured against, by the names that a study file has for them.
+"""References for errors, by their names in a study file.
 
-`refined` is the paper's method itself with more features, a finer rule and a smaller step.  A stored solution has the
-coefficients of its features, and can be evaluated anywhere without its problem:
+`refined` is the paper's method with more features, a finer rule and a smaller step.  A stored solution has the
+coefficients of its features, so its values at any points need no problem:
 
     u(x, t) = u_b(x, t) + D(x) psi(x) . c(t),    c = T_r alpha
 """
@@ -37,32 +37,36 @@ from evogt_study.storage.hdf5 import HDF5_LOCK
 EXACT, DIFFERENCES, ELEMENTS, REFINED = "exact", "finite_difference", "finite_elements", "refined"
 NAMES = (EXACT, DIFFERENCES, ELEMENTS, REFINED)
 SIZED = (DIFFERENCES, ELEMENTS)
-"""References that need `reference_points`."""
+"""Names of the references that need `reference_points`."""
 OWN_STEPS = {DIFFERENCES: 8, ELEMENTS: 2}
-"""Steps of these references for each step of the run.  The elements have a method of order four."""
+"""Number of steps of the reference per step of the run, by the name of the reference."""
 _SEED = 1_000_003
-"""Seed of the features of the reference.  Studies do not use it."""
+"""Seed of the features of a refined reference.  No study uses this seed."""
 FEATURES, _STEPS = (3, 2), (8, 4)
-"""Factors of features and steps, of the reference and of its coarser version: of order two, the steps of the latter
-leave a sixteenth of the time step's error, so that its distance is below a tenth where the features' part is."""
+"""Factors of the numbers of features and steps, for the refined reference and for its coarser version.
+
+With order two, the steps of the coarser version leave a sixteenth of the error of the time steps.  So they add less
+than a tenth of the error to the distance between both versions."""
 _POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
-"""Factors of points a direction, of both; smaller in more dimensions, where nodes grow by their power."""
+"""Factors of the points per direction, for the refined reference and its coarser version, by the dimension.
+
+The factors are smaller in more dimensions, because the number of nodes grows with a power of the factor."""
 COEFFICIENTS = "feature_coefficients"
-"""Variable of a file that holds the coefficients of a stored solution."""
+"""Name of the file variable with the coefficients of a stored solution."""
 _PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
-"""Attributes that identify a stored solution besides its numbers."""
+"""Attributes that identify a stored solution together with its times and coefficients."""
 BY_FUNCTION = "a function"
-"""Text of a lifting that is no formula."""
+"""Attribute value for a lifting that is a function instead of a formula."""
 
 
 def make_reference(
     name: str | UserCode | StoredSolution | None, problem: Any, run: Discretisation, points: int | None,
     dt: float | None, solve: Callable[..., Any] = solve_arrays,
 ) -> Reference | None:  # fmt: skip
-    """Return the reference of this name for a run, with its resolution.  Return None for the exact solution.
+    """Return the reference for the errors of `run`, or None for the exact solution.
 
-    name: or a user function of nodes (Q, d) and a time that returns u (Q,), or a stored solution.
-    problem: of one field or, with its own `solve`, of several.
+    The `name` can also be a stored solution, or a user function of nodes (Q, d) and a time that returns u (Q,).  A
+    problem with several fields needs its own function `solve`.
     """
     if isinstance(name, StoredSolution):
         stored = name
@@ -72,7 +76,7 @@ def make_reference(
         return Reference(("function", canonical_json(name.identity)), partial(_call_function, name.load()))
     if name is None or name == EXACT:
         if name is not None and problem.exact is None:
-            raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
+            raise ProblemError("`reference` must not be exact for a problem without `exact`")
         return None
     if name == REFINED:
         steps = [run.grid.dt / count for count in _STEPS] if dt is None else [dt, 2.0 * dt]
@@ -91,23 +95,25 @@ def make_reference(
     if name == DIFFERENCES:
         check_differences(problem, points, run.integrator, "reference_points")
         return make_difference_reference(problem, points, grid, run.integrator, extrapolated=dt is None)
-    # here: with scikit-fem the import takes 0.2 s in each worker
+    # imported here, because scikit-fem takes 0.2 s to import in each worker
     from evogt_study.pde.baselines.finite_elements import make_element_reference
 
     return make_element_reference(problem, points, grid)
 
 
 def _call_function(function: Callable[[Array, float], Any], nodes: Array, times: Array) -> Array:
-    """Return the values (T, Q) of a user function.  Raises ProblemError for another shape or type."""
+    """Return the values (T, Q) of a user function.  Raises ProblemError if their shape or type is wrong."""
     values = [np.asarray(function(nodes, float(t)), dtype=float) for t in times]
     for found in values:
         if found.shape != (len(nodes),) or not np.isfinite(found).all():
-            raise ProblemError(f"`reference` must give ({len(nodes)},) finite numbers, got shape {found.shape}")
+            raise ProblemError(
+                f"`reference` must give finite numbers of shape ({len(nodes)},), got shape {found.shape}"
+            )
     return np.stack(values)
 
 
 def share_among_workers(reference: Reference, content: str) -> Reference:
-    """Return a reference whose values another worker may compute.  `content` identifies the problem."""
+    """Return a reference that workers compute once and share.  `content` identifies the problem."""
 
     def evaluate(nodes: Array, times: Array) -> Array:
         inputs = repr((content, reference.key, nodes.shape, times.shape)).encode()
@@ -119,14 +125,14 @@ def share_among_workers(reference: Reference, content: str) -> Reference:
 
 
 def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
-    """Return the run with more features, nodes and steps: as the reference (level 0), or as its coarser version (1)."""
+    """Return the settings of a refined reference (level 0) or of its coarser version (level 1) for a run."""
     dictionary, rule, times = run.dictionary, run.quadrature, FEATURES[level]
     given = {field.name: getattr(dictionary, field.name) for field in fields(dictionary)}
     given["N"] = times * dictionary.N
-    # hidden layers grow too: output features that are random sums of few neurons would be dependent
+    # Widen the hidden layers too, because sums of few neurons would be linearly dependent features.
     if given.get("hidden"):
         given["hidden"] = tuple(times * width for width in given["hidden"])
-    # one gamma for each neuron of the first layer, which is wider by the same factor
+    # one gamma for each neuron of the wider first layer
     if isinstance(given.get("gamma"), tuple):
         given["gamma"] = given["gamma"] * times
     if isinstance(rule, TriangleRule):
@@ -140,7 +146,7 @@ def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Di
         seed=_SEED if dictionary.RANDOM else 0,
         quadrature=rule,
         grid=run.grid.refined(dt),
-        # a reference is only evaluated, so its own diagnostics are not computed
+        # a reference needs no diagnostics
         assessment=None,
         coefficient_reference=None,
     )
@@ -148,7 +154,10 @@ def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Di
 
 @dataclass(frozen=True, eq=False)
 class StoredSolution(Labelled):
-    """Coefficients c (S, N) at `times` (S,).  `attributes` name the features, the domain and the lifting."""
+    """Solution from a file, with coefficients c (S, N) at `times` (S,).
+
+    The `attributes` describe the features, the domain and the lifting.
+    """
 
     times: Array
     coefficients: Array
@@ -157,7 +166,7 @@ class StoredSolution(Labelled):
     @cached_property
     def digest(self) -> str:
         stored = json.dumps({name: str(self.attributes[name]) for name in _PARTS if name in self.attributes})
-        # 80 bits: among a million solutions two agree by chance in 4e-13
+        # 80 bits, so the probability of a collision among a million solutions is 4e-13
         return blake2b(self.coefficients.tobytes() + self.times.tobytes() + stored.encode(), digest_size=10).hexdigest()
 
     def content(self) -> dict[str, str]:
@@ -176,18 +185,18 @@ class StoredSolution(Labelled):
     def domain(self) -> Domain:
         return make_domain(json.loads(self.attributes["domain"]))
 
-    # compared by content, since the domain was made from the file
+    # compare descriptions, because the domain of the file is another object
     def check(self, problem: Problem, times: Array) -> None:
-        """Raise ProblemError if it cannot be a reference of `problem` at `times`."""
+        """Raise ProblemError if the solution cannot be a reference for `problem` at `times`."""
         if describe_domain(self.domain) != describe_domain(problem.domain):
             raise ProblemError(f"`reference` must be on the problem's domain, got a run on {self.domain}")
         self.locate(times)
 
     def evaluate(self, nodes: Array) -> Array:
-        """Return values at points of the domain and all times, (P, d) -> (S, P)."""
+        """Return the solution at the points `nodes` and at all stored times, (P, d) -> (S, P)."""
         content = json.loads(self.attributes["features"])
         family = content.pop("family")
-        # JSON has lists in place of the tuples that a dictionary is identified by
+        # JSON has lists instead of the tuples of a dictionary
         given: dict[str, Any] = {
             name: tuple(part) if isinstance(part, list) else part for name, part in content.items()
         }
@@ -199,17 +208,17 @@ class StoredSolution(Labelled):
         if formula is None:
             return values
         if formula == BY_FUNCTION:
-            raise ResultError("the lifting must be a formula for a stored solution to be evaluated, got a function")
+            raise ResultError("the lifting of a stored solution must be a formula, got a function")
         expression = parse_term(formula, "lifting", self.domain.dimension)
         return values + make_space_time_function(expression, json.loads(self.attributes["lifting_parameters"]))(
             nodes, self.times
         )
 
     def locate(self, times: Array) -> npt.NDArray[np.intp]:
-        """Return the places of times among its own.  Raises ProblemError for a time that is not stored."""
+        """Return the positions of `times` among the stored times.  Raises ProblemError if a time is not stored."""
         places = np.abs(self.times - times[:, None]).argmin(axis=1)
         apart = np.abs(self.times[places] - times)
-        # 1e-9 of rounding, as `TimeGrid.of` admits in times that are written in decimals
+        # a relative rounding error of 1e-9 is allowed, as in `TimeGrid.of`
         if not (apart <= 1e-9 * float(self.times[-1])).all():
             got = f"none at t = {float(times[np.argmax(apart)]):.6g}"
             raise ProblemError(f"`reference` must have been saved at the observed times of the run, got {got}")
@@ -217,20 +226,20 @@ class StoredSolution(Labelled):
 
 
 def resolve_reference(raw: Any, folder: Path) -> Any:
-    """Return the reference, or times (S,), coefficients (S, N) and attributes of a run that a file in `folder` holds.
+    """Return `raw`, or the times (S,), coefficients (S, N) and attributes of a run if `raw` is a .nc file in `folder`.
 
-    Raises ParameterError if the file holds none.
+    Raises ParameterError if the file has no such run.
     """
     if not (isinstance(raw, str) and raw.endswith(".nc")):
         return raw
-    import netCDF4  # here: only the client reads the file, and workers import no NetCDF
+    import netCDF4  # imported here, because only the client reads the file
 
     try:
         with HDF5_LOCK, netCDF4.Dataset(folder / raw) as file:
             given = {name: file.getncattr(name) for name in file.ncattrs()}
             attributes = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
             times, coefficients = (np.asarray(file[name][:], dtype=float) for name in ("time", COEFFICIENTS))
-    except (OSError, IndexError) as error:  # netCDF4 raises IndexError for a variable that is not there
-        wanted = f"a file of what `solve` returned ({shorten(str(error))})"
+    except (OSError, IndexError) as error:  # netCDF4 raises IndexError for a missing variable
+        wanted = f"the file of a Dataset that `solve` returned ({shorten(str(error))})"
         raise ParameterError("reference", wanted, str(folder / raw)) from None
     return {"times": times, "coefficients": coefficients, "attributes": attributes}

@@ -1,7 +1,7 @@
-"""The contract of a dictionary and of its features, and the dictionaries by name.
+"""The contract of a dictionary and of its features, and the registry of dictionaries.
 
-A dictionary is a family of prescribed features.  It is a class in its own file here, or in another package, which
-registers it by an entry point.
+A dictionary is a family of prescribed features.  It is a class, and other packages register their dictionaries by entry
+points.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from evogt_study.registry import Registry
 from evogt_study.schema.parameters import NO_PARAMETER, Parametrised, integer, parameter_field
 
 FAMILIES: Registry[type[Dictionary]] = Registry("dictionary", "evogt_study.dictionaries")
-"""Dictionaries by name, also from installed packages."""
+"""Registry of dictionaries, which includes dictionaries of installed packages."""
 BLOCK_ENTRIES = 1 << 17
-"""Values of features at a block of nodes (1 MB), which stay in cache.  Twice as many if the weights between two layers
-are larger, because these are read once for each block."""
+"""Number of feature values in a block of nodes (1 MB), which fits in the processor cache.
+
+The number doubles if the weights between two layers are larger, because each block reads these weights once."""
 Functions = Callable[[Array, int, int], Array]
-"""Function of x (Q,), a count n and an order m that returns n functions with m derivatives, (m + 1, Q, n)."""
+"""Function (x, n, m) that returns n functions of x (Q,) with their first m derivatives, (m + 1, Q, n)."""
 
 
 class Features(Protocol):
-    """Functions psi: R^d -> R^N with their derivatives, the same wherever they are evaluated.
+    """Functions psi: R^d -> R^N with their derivatives.
 
-    On a line they may have a `strip`: half the width of that around the real axis in which they are analytic.  Sums of
-    them are then interpolated for their errors.
+    In 1-D, features may have an attribute `strip`: half the width of the strip around the real axis in which the
+    features are analytic.  The errors of their sums then use interpolation.
     """
 
     @property
@@ -50,26 +51,27 @@ class Features(Protocol):
 
 
 class SmoothFeatures(Features, Protocol):
-    """Features with second derivatives, which every dictionary samples."""
+    """Features with second derivatives.  Every dictionary returns such features."""
 
     def second_order(self, nodes: Array) -> Jet:
         """Evaluate psi with its first and second derivatives at `nodes` (Q, d)."""
 
 
 class Jet(NamedTuple):
-    """A vector of functions at Q points with its first and second derivatives."""
+    """Values of n functions at Q points with their first and second derivatives."""
 
     value: Array  # (Q, n)
     gradient: Array  # (d, Q, n)
     hessian: Array  # (d, d, Q, n)
 
 
-# in factors, since a feature of one layer varies along one direction: one array of slopes instead of d
+# The derivatives have factors, because a feature of one layer varies along one direction.  So one array of slopes
+# replaces d arrays.
 class FirstOrder(NamedTuple):
-    """Features at Q points with their first derivatives in factors.
+    """Values of n features at Q points with factors of their first derivatives.
 
-    value (Q, n).  slopes (d, Q, n) are the derivatives where `directions` is None.  Else each feature varies along one
-    direction, and slopes (1, Q, n) times directions (d, n) are the derivatives.
+    The `value` has shape (Q, n).  If `directions` is None, the `slopes` (d, Q, n) are the derivatives.  Otherwise, each
+    feature varies along one direction, and the derivatives are slopes (1, Q, n) times directions (d, n).
     """
 
     value: Array
@@ -78,18 +80,18 @@ class FirstOrder(NamedTuple):
 
     @property
     def gradient(self) -> Array:
-        """Derivatives, (d, Q, n)."""
+        """First derivatives of the features, (d, Q, n)."""
         return self.slopes if self.directions is None else self.slopes * self.directions[:, None, :]
 
     def rows(self, block: slice) -> FirstOrder:
         return FirstOrder(self.value[block], self.slopes[:, block], self.directions)
 
     def factor(self, matrix: Array) -> Array:
-        """Return the factor by which `mapped` multiplies, for a `matrix` (n, r)."""
+        """Return the argument of `mapped` for a `matrix` (n, r)."""
         return matrix if self.directions is None else join_directions(self.directions, matrix)
 
     def mapped(self, factor: Array) -> Array:
-        """Return the derivatives times the matrix of this `factor`, (d, Q, r)."""
+        """Return the derivatives times the matrix from which `factor` was made, (d, Q, r)."""
         if self.directions is None:
             return np.asarray(self.slopes @ factor)
         return np.asarray((self.slopes[0] @ factor).reshape(len(self.value), len(self.directions), -1).swapaxes(0, 1))
@@ -97,16 +99,16 @@ class FirstOrder(NamedTuple):
 
 @dataclass(frozen=True)
 class Dictionary(Parametrised, ABC):
-    """Family of N features psi_1, ..., psi_N with its parameters.
+    """Family of N features psi_1, ..., psi_N with the parameters of the family.
 
     Parameters
     ----------
     family : str
-        transnet, gtransnet, gaussian_rf, uniform_elm, legendre, sine or fourier, or the family of an installed package.
+        transnet, gtransnet, gaussian_rf, uniform_elm, legendre, sine, fourier, or a family of an installed package.
     N : int
         Number of output features.
     **parameters
-        Parameters of the family, as in a study file.
+        Parameters of the family, with the names of a study file.
 
     Raises
     ------
@@ -133,9 +135,9 @@ class Dictionary(Parametrised, ABC):
 
         def __init__(self, family: str, N: int, *values: Any, **parameters: Any) -> None: ...
 
-    # a default for the family, since unpickling and copying make objects without arguments
+    # `family` has a default, because unpickling and copying create objects without arguments
     def __new__(cls, family: str = "", *values: Any, **parameters: Any) -> Dictionary:
-        """Create an object of the class of the family if the base class is called."""
+        """Create an object of the class that is registered for `family`."""
         kind = FAMILIES[family] if cls is Dictionary else cls
         for name in parameters.keys() - kind.parameters().keys():
             wanted = f"left out for {family}, whose parameters are {', '.join(kind.parameters())}"
@@ -144,39 +146,42 @@ class Dictionary(Parametrised, ABC):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Widths of the layers.  The last one is N."""
+        """Widths of the layers.  The last width is N."""
         return (self.N,)
 
     def check_dimension(self, dimension: int) -> None:  # most families fit any
-        """Raise ParameterError if the family, or a parameter, does not fit `dimension` directions."""
+        """Raise ParameterError if the family or a parameter does not fit `dimension` directions."""
 
     def domain_reach(self, dimension: int) -> float:
-        """Return max_x |x - x_c| / R over the unit cube, above 1 if the ball does not contain it; 0 without a ball."""
+        """Return max_x |x - x_c| / R over the unit cube, or 0 if the family has no ball.
+
+        A value above 1 means that the ball does not contain the unit cube.
+        """
         return 0.0
 
     def content(self) -> dict[str, Any]:
-        """Return name and parameters, which identify the dictionary."""
+        """Return the family and the parameters, which identify the dictionary."""
         return {"family": self.family, **self.values}
 
     def labels(self, dimension: int) -> dict[str, Any]:
-        """Return the parameters for a result, with the defaults for `dimension` directions."""
+        """Return the parameters that a result records, with their defaults for `dimension` directions."""
         return dict(self.values)
 
     @abstractmethod
     def sample(self, seed: int, dimension: int) -> SmoothFeatures:
-        """Draw the features of `seed` on (0, 1)^`dimension`."""
+        """Return the features of `seed` on (0, 1)^`dimension`."""
 
 
 def split_nodes(count: int, widths: Sequence[int]) -> Iterator[slice]:
-    """Cut `count` nodes into slices by the widths of the layers, so that the values of a layer stay in cache."""
+    """Yield slices of `count` nodes for which the values of a layer fit in the processor cache."""
     heavy = any(before * after > BLOCK_ENTRIES for before, after in itertools.pairwise(widths))
-    size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // max(widths))  # 32: fewer rows are slow products
+    size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // max(widths))  # products of fewer than 32 rows are slow
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
-# d products with one matrix of d columns each are one product of BLAS, which is faster the larger it is
+# One large BLAS product is faster than d small products.
 def join_directions(directions: Array, matrix: Array) -> Array:
-    """Return diag(a_l) M for all directions a_l, (d, n) and (n, r) -> (n, d r)."""
+    """Return the products diag(a_l) M of all directions a_l side by side, (d, n) and (n, r) -> (n, d r)."""
     parts = [direction[:, None] * matrix for direction in directions]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
@@ -187,7 +192,7 @@ def evaluate_features(dictionary: Dictionary, points: Any, seed: int = 0) -> Jet
     Parameters
     ----------
     dictionary : Dictionary
-        A family with its parameters.
+        Family of features with its parameters.
     points : array_like, shape (Q, d) or (Q,)
         Points of the unit cube.
     seed : int, default 0
@@ -200,7 +205,8 @@ def evaluate_features(dictionary: Dictionary, points: Any, seed: int = 0) -> Jet
 
     Notes
     -----
-    The chain rule through all layers (app:feature_derivatives), eq:tanh_chain_compact.
+    The derivatives of tanh features follow by the chain rule through all layers (app:feature_derivatives,
+    eq:tanh_chain_compact).
 
     Examples
     --------
@@ -215,10 +221,10 @@ def evaluate_features(dictionary: Dictionary, points: Any, seed: int = 0) -> Jet
     return dictionary.sample(seed, nodes.shape[1]).second_order(nodes)
 
 
-# by total degree, not by the largest one: N features then resolve the same scale in every direction of space
+# The order is by total degree instead of largest degree, so N features resolve an equal scale in every direction.
 @lru_cache(maxsize=16)
 def by_total_degree(count: int, dimension: int) -> npt.NDArray[np.intp]:
-    """Return the first `count` multi-indices by total degree, then in decreasing lexical order, (count, d)."""
+    """Return the first `count` multi-indices, (count, d), by total degree and then in decreasing lexical order."""
     indices, degree = list[tuple[int, ...]](), 0
     while len(indices) < count:
         every = itertools.product(range(degree, -1, -1), repeat=dimension)
@@ -229,7 +235,7 @@ def by_total_degree(count: int, dimension: int) -> npt.NDArray[np.intp]:
 
 @dataclass(frozen=True, eq=False)
 class TensorProducts:
-    """psi_k(x) = prod_l f_{k_l}(x_l) for the multi-indices k, (N, d), of functions f of one coordinate."""
+    """Features psi_k(x) = prod_l f_{k_l}(x_l) for multi-indices k, (N, d), and functions f of one coordinate."""
 
     indices: npt.NDArray[np.intp]
     functions: Functions
@@ -251,9 +257,9 @@ class TensorProducts:
         return Jet(along(), np.stack([along(i) for i in axes]), hessian)
 
     def _tabulate(self, nodes: Array, order: int) -> Callable[..., Array]:
-        """Return psi at `nodes` differentiated along each of the arguments, at most `order`, by the product rule."""
+        """Return a function of at most `order` directions that differentiates psi along them at `nodes`."""
         tables = [
-            # each function of one coordinate is evaluated once, however many products have it
+            # evaluate each function of one coordinate only once for all products
             self.functions(x, int(indices.max()) + 1, order)[:, :, indices]
             for x, indices in zip(nodes.T, self.indices.T, strict=True)
         ]

@@ -1,7 +1,7 @@
-"""Legendre polynomials: tensor products by total degree, without a seed.
+"""Tensor products of Legendre polynomials by total degree, without a seed.
 
-Times the boundary factor they span polynomials that vanish on the boundary, so that errors of analytic solutions fall
-exponentially with the degree.
+With the boundary factor, the features span polynomials that vanish on the boundary.  So the error of an analytic
+solution falls exponentially with the degree.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from evogt_study.pde.numerics import Array
 
 
 class Legendre(Dictionary):
-    """psi_k(x) = prod_l sqrt(2 k_l + 1) P_{k_l}(2 x_l - 1), orthonormal; the first N by total degree."""
+    """The first N orthonormal features psi_k(x) = prod_l sqrt(2 k_l + 1) P_{k_l}(2 x_l - 1) by total degree."""
 
     RANDOM = False
     HAS_CONSTANT = True
@@ -22,11 +22,11 @@ class Legendre(Dictionary):
         return TensorProducts(by_total_degree(self.N, dimension), polynomials)
 
 
-# the recurrence is stable on [-1, 1]; coefficients of high powers would cancel
+# The recurrence is stable on [-1, 1], while coefficients of high powers would cancel.
 def polynomials(x: Array, count: int, order: int) -> Array:
     """Return the normalised polynomials of degrees below `count` and their derivatives, (order + 1, Q, count).
 
-    (k + 1) P_{k+1} = (2k + 1) z P_k - k P_{k-1} and P_{k+1}' = P_{k-1}' + (2k + 1) P_k, and so on.
+    The recurrences are (k + 1) P_{k+1} = (2k + 1) z P_k - k P_{k-1} and P_{k+1}' = P_{k-1}' + (2k + 1) P_k.
     """
     z, tables = 2.0 * x - 1.0, np.zeros((order + 1, count + 1, len(x)))
     tables[0, 0] = 1.0

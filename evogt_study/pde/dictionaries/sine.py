@@ -1,7 +1,7 @@
-"""Fourier sines, and Fourier series for periodic directions: tensor products without a seed.
+"""Tensor products of Fourier sines, and of Fourier series in periodic directions, without a seed.
 
-The features of `Sine` are sines divided by x (1 - x), direction by direction.  The trial functions have the boundary
-factor, so they are the sines themselves: eigenfunctions of the Laplacian.
+The features of `Sine` are products of sines divided by x (1 - x).  The boundary factor cancels the divisors, so the
+trial functions are products of sines.  These are eigenfunctions of the Laplacian.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from evogt_study.pde.numerics import Array
 
 
 class Sine(Dictionary):
-    """psi_k(x) = prod_l sqrt(2) sin(k_l pi x_l) / (x_l (1 - x_l)), k_l >= 1; the first N by total degree."""
+    """The first N features psi_k(x) = prod_l sqrt(2) sin(k_l pi x_l) / (x_l (1 - x_l)), k_l >= 1, by total degree."""
 
     RANDOM = False
 
@@ -21,15 +21,16 @@ class Sine(Dictionary):
         return TensorProducts(by_total_degree(self.N, dimension), sines)
 
 
-# written out instead of evaluated as a quotient: near an end both factors vanish, and rounding would be divided by zero
+# The formulas avoid the plain quotient, because both factors vanish at the ends and rounding errors would dominate.
 def sines(x: Array, count: int, order: int) -> Array:
     """Return q = sqrt(2) sin(k pi x) / w, w = x (1 - x), k = 1, ..., `count`, and derivatives, (order + 1, Q, count).
 
-    They follow from q' w + q w' = (q w)', q'' w + 2 q' w' + q w'' = (q w)''; at the ends they are the limits.
+    The derivatives follow from q' w + q w' = (q w)' and q'' w + 2 q' w' + q w'' = (q w)''.  At the ends, the values are
+    the limits.
     """
     frequency, x = np.pi * np.arange(1.0, count + 1.0), x[:, None]
     end = np.where(x < 0.5, 1.0, -1.0) * np.where(x < 0.5, 1.0, (-1.0) ** np.arange(count))  # sign of q' at the ends
-    near = np.where(x < 0.5, x, 1.0 - x)  # sin(k pi x) = +-sin(k pi (1 - x)), which is exact near 1
+    near = np.where(x < 0.5, x, 1.0 - x)  # sin(k pi x) = +-sin(k pi (1 - x)) is accurate near 1
     sign = end * np.where(x < 0.5, 1.0, -1.0)
     w, slope, inside = x * (1.0 - x), 1.0 - 2.0 * x, near > 0.0
     divisor = np.where(inside, w, 1.0)
@@ -46,9 +47,9 @@ def sines(x: Array, count: int, order: int) -> Array:
 
 
 class Fourier(Dictionary):
-    """1, sqrt(2) cos(2 pi k s), sqrt(2) sin(2 pi k s) in each direction s of a periodic box, and their products.
+    """Products of 1, sqrt(2) cos(2 pi k s) and sqrt(2) sin(2 pi k s) in the directions s of a periodic box.
 
-    Products have whole shells of total frequency: the largest number of shells with at most N functions.
+    The dictionary contains all products up to the largest total frequency that gives at most N functions.
     """
 
     RANDOM = False
@@ -56,7 +57,7 @@ class Fourier(Dictionary):
     HAS_CONSTANT = True
 
     def sample(self, seed: int, dimension: int) -> TensorProducts:
-        """Return the features.  There is nothing to draw."""
+        """Return the features.  The seed has no effect."""
         frequency, kept = 0, np.zeros((1, dimension), dtype=int)
         while True:
             grid = np.stack(np.meshgrid(*[np.arange(2 * frequency + 3)] * dimension, indexing="ij"), -1)

@@ -1,13 +1,12 @@
-"""Random layers of tanh: TransNet, GTransNet, Gaussian random features and uniform ELM.
+"""Dictionaries with random layers of tanh: TransNet, GTransNet, Gaussian random features and uniform ELM.
 
-Draws use a fresh ``numpy.random.default_rng(seed)`` and are made in a fixed order, so a seed means the same features on
-every machine.  Features are evaluated block by block.  On nodes whose coordinates repeat, tanh of the first layer is
-made of products of exponentials:
+The draws use a fresh ``numpy.random.default_rng(seed)`` in a fixed order, so a seed gives equal features on every
+machine.  On nodes with repeated coordinates, products of exponentials give tanh of the first layer:
 
     tanh z = 1 - 2 / (exp(2 z) + 1),    exp(2 (z_a + z_b)) = exp(2 z_a) exp(2 z_b)
 
-Nodes of a tensor grid are sums x_a + x_b of few different vectors each, so that an entry takes a product, two sums and
-a division, on every processor; tanh takes 1.2 ns an entry with AVX-512 and 6 to 16 ns without, this 0.9 to 1.2 ns.
+Nodes of a tensor grid are sums x_a + x_b of few different vectors, so an entry takes a product, two sums and a
+division.  This takes 0.9 to 1.2 ns per entry.  tanh takes 1.2 ns per entry with AVX-512, and 6 to 16 ns without it.
 """
 
 from __future__ import annotations
@@ -27,53 +26,53 @@ from evogt_study.pde.numerics import Array
 from evogt_study.schema.parameters import integer, one_or_several, parameter_field, real, several
 
 LARGEST_FACTOR = 300.0
-"""Bound of |2 z_b|, so that no product overflows: exp(709.7) is the largest number."""
+"""Bound of |2 z_b|, so that no product exceeds exp(709.7), the largest floating-point number."""
 LARGEST_EXPONENT = 400.0
-"""Cut-off of 2 z_a: tanh is +-1 in double precision beyond it."""
+"""Cut-off of 2 z_a.  Beyond it, tanh is +-1 in double precision."""
 LARGEST_SHIFT = 1e6
 """Bound of |t|, so that the rounding error of an exponent is small."""
 FEWER = 4
-"""Least number of entries for each exponential for which products save time: they take a fifth to a half of tanh."""
+"""Least number of entries per exponential for which products are faster than tanh, by a factor of two to five."""
 LEAST_ENTRIES = 1 << 14
-"""Least number of entries for which products save time: the factors take some 60 us."""
+"""Least number of entries for which products save time, because their factors take about 60 us."""
 
 CACHE_BLOCK_ENTRIES = 1 << 14
-"""Number of exponentials in one block.  Some forty passes over their exponents stay in cache."""
+"""Number of exponentials in one block.  The exponents stay in the processor cache for about forty passes."""
 _Runs = tuple[Array, Array, int]
-"""Nodes as sums of outer and, in the last coordinate, inner ones.  The first `skipped` nodes are missing."""
+"""Outer and inner coordinates with sums that are the nodes, and the number of grid nodes before the first node."""
 
 
 @dataclass(frozen=True, eq=False)
 class AffineMap:
-    """Affine functions z_i(x) = s_i . (x - c) + t_i: slopes s (n, d), shifts t (n,), centre c (d,)."""
+    """Affine functions z_i(x) = s_i . (x - c) + t_i with slopes s (n, d), shifts t (n,) and centre c (d,)."""
 
     slopes: Array
     shifts: Array
     centre: Array
 
     def __call__(self, nodes: Array, out: Array | None = None) -> Array:
-        """Return z at `nodes`, (Q, d) -> (Q, n), in `out` if it is given."""
+        """Return z at `nodes`, (Q, d) -> (Q, n), and write it to `out` if given."""
         if nodes.shape[1] == 1:  # products of one factor are faster without BLAS
             z = np.multiply(nodes - self.centre, self.slopes.T, out=out)
             z += self.shifts
             return z
-        shifted = np.concatenate([nodes - self.centre, np.ones((len(nodes), 1))], axis=1)  # shifts join the product
+        shifted = np.concatenate([nodes - self.centre, np.ones((len(nodes), 1))], axis=1)  # ones add the shifts
         return np.matmul(shifted, np.concatenate([self.slopes.T, self.shifts[None]]), out=out)
 
     def tanh(self, nodes: Array) -> Direct | Products:
-        """Return tanh z for blocks of the rows of `nodes` (Q, d)."""
+        """Return an object that computes tanh z for blocks of `nodes` (Q, d), by products if they save time."""
         return _factor_exponentials(self, nodes) or Direct(self, nodes)
 
     @cached_property
     def steepest(self) -> float:
-        """The largest slope along a coordinate; infinite if the shifts are so large that all functions are constant."""
+        """Largest slope along a coordinate, or infinity if a shift exceeds `LARGEST_SHIFT`."""
         return float(np.abs(self.slopes).max()) if np.abs(self.shifts).max() < LARGEST_SHIFT else np.inf
 
     @cached_property
     def alike(self) -> tuple[Array, Array, Array] | None:
-        """s (1,), signs (n,) and exp(2 t_i) (1, n) of z_i = signs_i (s x + t_i) in one direction; None for others."""
+        """Arrays s (1,), signs (n,) and exp(2 t_i) (1, n) of z_i = signs_i (s x + t_i), or None if slopes differ."""
         steepness = np.abs(self.slopes[:, 0])
-        # alike they are with one gamma in 1-D, where directions are +-1
+        # one gamma in 1-D gives equal slopes up to the sign, because the directions are +-1
         if self.slopes.shape[1] > 1 or (steepness != steepness[0]).any():
             return None
         signs = np.copysign(1.0, self.slopes[:, 0])
@@ -82,19 +81,19 @@ class AffineMap:
 
 @dataclass(frozen=True, eq=False)
 class Direct:
-    """tanh of each entry, for nodes that form no tensor grid."""
+    """Values tanh z from one call of tanh per entry, for nodes that form no tensor grid."""
 
     affine: AffineMap
     nodes: Array
 
     def rows(self, block: slice, out: Array) -> Array:
-        """Return tanh z at the nodes of `block`, in `out` (rows of the block, n)."""
+        """Write tanh z at the nodes of `block` to `out` (rows of the block, n), and return `out`."""
         return np.tanh(self.affine(self.nodes[block], out), out=out)
 
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """tanh by exp(2 z) = outer[p // m] inner[p % m], p = q + skipped at node q, times `signs`."""
+    """Values tanh z times `signs` from exp(2 z) = outer[p // m] inner[p % m], with p = q + skipped at node q."""
 
     outer: Array
     inner: Array
@@ -102,13 +101,13 @@ class Products:
     signs: Array | float = 1.0
 
     def rows(self, block: slice, out: Array) -> Array:
-        """Return tanh z at the nodes of `block`, in `out` (rows of the block, n)."""
+        """Write tanh z at the nodes of `block` to `out` (rows of the block, n), and return `out`."""
         first, end, run = block.start + self.skipped, block.stop + self.skipped, len(self.inner)
         for a in range(first // run, -(-end // run)):
             start, stop = max(first, a * run), min(end, (a + 1) * run)
             inner = self.inner[start - a * run : stop - a * run]
             np.multiply(inner, self.outer[a], out=out[start - first : stop - first])
-        # tanh z = 1 - 2/(1 + exp(2 z)): three passes in place
+        # tanh z = 1 - 2/(1 + exp(2 z)) in three passes in place
         out += 1.0
         np.divide(-2.0 * self.signs, out, out=out)
         out += self.signs
@@ -116,14 +115,14 @@ class Products:
 
 
 def _factor_exponentials(affine: AffineMap, nodes: Array) -> Products | None:
-    """Return the factors of exp(2 z), or None if they save no time or overflow."""
+    """Return the factors of exp(2 z), or None if the factors save no time or overflow."""
     if len(nodes) * len(affine.slopes) < LEAST_ENTRIES:
         return None
     x = nodes - affine.centre
-    # "not <=", so that NaN is refused too: infinitely steep times zero
+    # "not <=" also excludes NaN, which infinity times zero gives
     if not 2.0 * affine.steepest * max(float(x.max()), -float(x.min())) <= LARGEST_FACTOR:
         return None
-    if affine.alike is not None:  # one exponential for each node, and for each function
+    if affine.alike is not None:  # one exponential per node and one per function
         steepness, signs, outer = affine.alike
         return Products(outer, _evaluate_exponentials(x, steepness[None]), 0, signs)
     runs = _split_tensor(x) if x.shape[1] > 1 else _split_uniform(x[:, 0])
@@ -137,8 +136,8 @@ def _factor_exponentials(affine: AffineMap, nodes: Array) -> Products | None:
 
 
 def _split_uniform(x: Array) -> _Runs | None:
-    """Return about sqrt(Q) coarse and fine offsets of uniform coordinates (Q,), or None if their sums are rounded."""
-    # m about sqrt(Q), where A + m exponentials are fewest for A m = Q nodes
+    """Return about sqrt(Q) coarse and fine offsets of uniform coordinates (Q,), or None if their sums are inexact."""
+    # With m near sqrt(Q), the number A + m of exponentials is least for A m = Q nodes.
     run = 1 << (len(x).bit_length() // 2)
     if len(x) % run:
         return None
@@ -148,13 +147,13 @@ def _split_uniform(x: Array) -> _Runs | None:
 
 
 def _split_tensor(x: Array) -> _Runs | None:
-    """Return runs of nodes (Q, d) in which only the last coordinate changes by equal values, or None."""
+    """Return the outer and inner coordinates of `x` (Q, d) if the nodes are part of a tensor grid, else None."""
     starts = np.flatnonzero((x[1:, :-1] != x[:-1, :-1]).any(axis=1)) + 1
-    # no run is seen whole, by which its length would be known
+    # without a complete row of the grid, the length of the rows is unknown
     if len(starts) < 2:
         return None
     run = int(starts[1] - starts[0])
-    # nodes come in blocks, which are cut anywhere: the first run may begin in its middle
+    # a block of nodes may start in the middle of a row
     skipped = -int(starts[0]) % run
     inner = x[starts[0] : starts[1], -1]
     places = np.arange(skipped, skipped + len(x))
@@ -166,7 +165,7 @@ def _split_tensor(x: Array) -> _Runs | None:
 
 
 def _evaluate_exponentials(x: Array, slopes: Array, shifts: Array | None = None) -> Array:
-    """Return exp(2 (x s + t)), (A, k) and (k, n) and (n,) -> (A, n), to a few units in the last place."""
+    """Return exp(2 (x s + t)), (A, k), (k, n) and (n,) -> (A, n), with an error of a few units in the last place."""
     exponent, rest = _multiply_exactly(2.0 * x[:, :1], slopes[0])
     for column, slope in zip(2.0 * x.T[1:, :, None], slopes[1:], strict=True):
         product, lost = _multiply_exactly(column, slope)
@@ -176,13 +175,13 @@ def _evaluate_exponentials(x: Array, slopes: Array, shifts: Array | None = None)
         exponent, dropped = _add_exactly(exponent, 2.0 * shifts)
         rest += dropped
     result = np.exp(_clip_exponent(exponent))
-    # exp(rest) to first order, which is enough: the rest is what rounding took from the exponent
+    # exp(rest) to first order is enough, because the rest is the rounding error of the exponent
     result += result * rest
     return result
 
 
 def _clip_exponent(exponent: Array) -> Array:
-    return np.minimum(np.maximum(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT)  # in half the time of clip
+    return np.minimum(np.maximum(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT)  # takes half the time of np.clip
 
 
 def _multiply_exactly(a: Array, b: Array) -> tuple[Array, Array]:
@@ -211,9 +210,9 @@ def _add_exactly(a: Array, b: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class TanhDictionary(Dictionary):
-    """psi_i(x) = tanh(gamma_i (a_i . (x - centre) + radius xi_i)), eq:trans_feature, with random a_i and xi_i."""
+    """Features tanh(gamma_i (a_i . (x - centre) + radius xi_i)), eq:trans_feature, with random a_i and xi_i."""
 
-    # only then does `domain_reach` mean something: other families draw hyperplanes of any distance
+    # `domain_reach` needs this property, because other families draw hyperplanes at any distance
     IN_BALL: ClassVar[bool] = False
     """True if |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
 
@@ -240,7 +239,7 @@ class TanhDictionary(Dictionary):
         return {"radius": choose_radius(dimension), **super().labels(dimension)}
 
     def check_dimension(self, dimension: int) -> None:
-        """Raise ParameterError unless `centre` has one number, or one per direction."""
+        """Raise ParameterError unless `centre` is a number or has one number per direction."""
         if isinstance(self.centre, tuple) and len(self.centre) != dimension:
             raise ParameterError("centre", f"one number or {dimension}, one per direction", self.centre)
 
@@ -260,13 +259,12 @@ class TanhDictionary(Dictionary):
         """Draw directions a (width, d) and offsets xi (width,), in this order."""
 
     def further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
-        """Draw the weights of further layers, (N_next, N_previous) each.  By default there are none."""
+        """Draw the weights of each further layer, (N_next, N_previous).  By default, return no weights."""
         return ()
 
-    # a fresh generator, and draws in this order: the paper's numbers come of it, and a seed means the same on every
-    # machine
+    # The fresh generator and the order of the draws reproduce the numbers of the paper on every machine.
     def sample(self, seed: int, dimension: int) -> TanhFeatures:
-        """Draw the features of `seed` on (0, 1)^`dimension`: directions, then offsets, then weights layer by layer."""
+        """Draw the directions, the offsets and then the weights of each layer, and return the features."""
         self.check_dimension(dimension)
         rng = np.random.default_rng(seed)
         directions, offsets = self.first_layer(rng, self.first_width, dimension)
@@ -279,7 +277,10 @@ class TanhDictionary(Dictionary):
 
 @dataclass(frozen=True)
 class LayeredDictionary(TanhDictionary):
-    """Further layers tanh(W psi), W_ij ~ N(0, delta / N_previous), eq:gtrans_second.  N1=240 means hidden=(240,)."""
+    """Dictionary with further layers tanh(W psi), W_ij ~ N(0, delta / N_previous), eq:gtrans_second.
+
+    N1=240 is equivalent to hidden=(240,).
+    """
 
     _: KW_ONLY
     N1: int | None = parameter_field(
@@ -296,11 +297,11 @@ class LayeredDictionary(TanhDictionary):
 
     def __post_init__(self) -> None:
         if self.N1 is not None and self.hidden is not None:
-            raise ParameterError("hidden", "left out where `N1` is given", self.hidden, remedy="give one of the two")
+            raise ParameterError("hidden", "left out if `N1` is given", self.hidden, remedy="give one of the two")
         if self.N1 is None and self.hidden is None:
             raise ParameterError("N1", f"given for {self.family}", None, remedy="set N1 = 240 or hidden = [240]")
         super().__post_init__()
-        # one dictionary, however its widths are given
+        # so that N1 and hidden give equal dictionaries
         object.__setattr__(self, "hidden", self.widths[:-1])
         object.__setattr__(self, "N1", None)
 
@@ -318,16 +319,16 @@ class LayeredDictionary(TanhDictionary):
         )
 
 
-# half diagonals are 0.5, 0.707 and 0.866: the ball of radius R around the centre holds the cube
+# the half diagonals are 0.5, 0.707 and 0.866, so the ball of radius R around the centre contains the cube
 def choose_radius(dimension: int) -> float:
-    """Return R = 0.8 for d = 1, 2 and 0.9 for d = 3: the half diagonal of the unit cube with a margin."""
+    """Return the default radius R = 0.8 for d = 1, 2 and R = 0.9 for d = 3, which exceeds half the diagonal."""
     return 0.9 if dimension == 3 else 0.8
 
 
 def draw_unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Array:
     """Draw directions uniformly on the unit sphere, (width, d)."""
     if dimension == 1:
-        # the paper's numbers come of this draw: the sign of a normal one gives other directions for the same seed
+        # This draw reproduces the paper.  Signs of normal draws would give other directions for a seed.
         return rng.choice(np.array([-1.0, 1.0]), size=(width, 1))
     directions = rng.standard_normal((width, dimension))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -335,7 +336,7 @@ def draw_unit_directions(rng: np.random.Generator, width: int, dimension: int) -
 
 
 class TransNet(TanhDictionary):
-    """a_i uniform on the unit sphere, xi_i ~ U(0, 1)."""
+    """Dictionary with a_i uniform on the unit sphere and xi_i ~ U(0, 1)."""
 
     IN_BALL = True
 
@@ -344,7 +345,7 @@ class TransNet(TanhDictionary):
 
 
 class GTransNet(LayeredDictionary):
-    """a_i uniform on the unit sphere, xi_i ~ U(-1, 1) (eq:gtrans_first), and further layers."""
+    """Dictionary with a_i uniform on the unit sphere, xi_i ~ U(-1, 1) (eq:gtrans_first), and further layers."""
 
     IN_BALL = True
 
@@ -353,14 +354,14 @@ class GTransNet(LayeredDictionary):
 
 
 class GaussianRandomFeatures(TanhDictionary):
-    """a_i ~ N(0, I), xi_i ~ N(0, 1)."""
+    """Dictionary with a_i ~ N(0, I) and xi_i ~ N(0, 1)."""
 
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         return rng.standard_normal((width, dimension)), rng.standard_normal(width)
 
 
 class UniformELM(TanhDictionary):
-    """a_i ~ U(-1, 1)^d, xi_i ~ U(-1, 1)."""
+    """Dictionary with a_i ~ U(-1, 1)^d and xi_i ~ U(-1, 1)."""
 
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         return rng.uniform(-1.0, 1.0, (width, dimension)), rng.uniform(-1.0, 1.0, width)
@@ -368,7 +369,7 @@ class UniformELM(TanhDictionary):
 
 @dataclass(frozen=True, eq=False)
 class TanhFeatures:
-    """One sampled dictionary psi: R^d -> R^N."""
+    """Features psi: R^d -> R^N of a dictionary for one seed."""
 
     affine: AffineMap
     weights: tuple[Array, ...]
@@ -378,7 +379,7 @@ class TanhFeatures:
         return int(self.weights[-1].shape[0] if self.weights else self.affine.slopes.shape[0])
 
     def values(self, nodes: Array) -> Array:
-        """Return psi at `nodes`, (Q, d) -> (Q, N), block by block."""
+        """Return psi at `nodes`, (Q, d) -> (Q, N)."""
         values = np.empty((len(nodes), self.count))
         for block, s in self._first_layer(nodes, None if self.weights else values):
             for weight in self.weights[:-1]:
@@ -389,7 +390,7 @@ class TanhFeatures:
         return values
 
     def first_order(self, nodes: Array) -> FirstOrder:
-        """Return psi and its first derivatives at `nodes` (eq:tanh_chain_compact), for one layer in factors."""
+        """Return psi and its first derivatives at `nodes` (Q, d), by the chain rule (eq:tanh_chain_compact)."""
         value = np.empty((len(nodes), self.count))
         slopes = np.empty((nodes.shape[1] if self.weights else 1, *value.shape))
         for block, s in self._first_layer(nodes, None if self.weights else value):
@@ -406,17 +407,20 @@ class TanhFeatures:
         return FirstOrder(value, slopes, None if self.weights else self.affine.slopes.T)
 
     def second_order(self, nodes: Array) -> Jet:
-        """Return psi at `nodes` with its first and second derivatives, by the chain rule (eq:tanh_chain_compact)."""
+        """Return psi and its first and second derivatives at `nodes` (Q, d), by the chain rule."""
         s = np.empty((len(nodes), len(self.affine.slopes)))
         self.affine.tanh(nodes).rows(slice(0, len(nodes)), s)
-        jet = _tanh(s, self.affine.slopes.T[:, None, :], None)  # slopes (d, 1, N1): the same at every node
+        jet = _tanh(s, self.affine.slopes.T[:, None, :], None)  # slopes (d, 1, N1) for all nodes
         for weight in self.weights:
             value, gradient, hessian = (part @ weight.T for part in jet)
             jet = _tanh(np.tanh(value), gradient, hessian)
         return jet
 
     def _first_layer(self, nodes: Array, out: Array | None) -> Iterator[tuple[slice, Array]]:
-        """Yield blocks of nodes and the first layer there, (rows, N1).  Without `out`, the next block overwrites it."""
+        """Yield each block of nodes with the values of the first layer, (rows, N1).
+
+        Without `out`, each block overwrites the values of the block before.
+        """
         activations = self.affine.tanh(nodes)
         blocks = list(split_nodes(len(nodes), (len(self.affine.slopes), *map(len, self.weights))))
         held = np.empty((max((block.stop - block.start for block in blocks), default=0), len(self.affine.slopes)))
@@ -425,23 +429,23 @@ class TanhFeatures:
 
     @property
     def strip(self) -> float:
-        """Half the width of the strip about a line in which the first layer is analytic: poles are at +-i pi/2."""
-        return np.pi / 2.0 / max(self.affine.steepest, 1e-300)  # of constants too it stays in range
+        """Half the width of the strip about a line in which the first layer is analytic.  tanh has poles +-i pi/2."""
+        return np.pi / 2.0 / max(self.affine.steepest, 1e-300)  # finite also for constant functions
 
     @cached_property
     def _sloped_weights(self) -> Array:
-        """diag(a_l) W^T of the second layer for all directions side by side, (N1, d N2), for one product."""
+        """Products diag(a_l) W^T with the weights of the second layer, for all directions side by side, (N1, d N2)."""
         return join_directions(self.affine.slopes.T, self.weights[0].T)
 
 
 def _compute_slope(s: Array, out: Array | None = None) -> Array:
-    """Return tanh' = 1 - s^2 for s = tanh."""
+    """Return the derivative 1 - s^2 of tanh from its values s."""
     ds = np.multiply(s, s, out=out)
     return np.subtract(1.0, ds, out=ds)
 
 
 def _tanh(s: Array, slopes: Array, curvatures: Array | None) -> Jet:
-    """Return the jet of s = tanh z from the derivatives of z: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact)."""
+    """Return the jet of s = tanh z from the derivatives of z, with s' = 1 - s^2 and s'' = -2 s s'."""
     ds = _compute_slope(s)
     gradient = ds * slopes
     hessian = (-2.0 * s) * gradient[:, None] * slopes[None]

@@ -1,8 +1,8 @@
 """Domains of problems, by name.
 
-- `base`: the contract of a domain; features on a mapped box
-- `box`: boxes, with periodic directions and natural faces; the unit cube
-- `triangulated`: the common part of domains that are integrated over triangles
+- `base`: the contract of a domain, and features on a mapped box
+- `box`: the unit cube, and boxes with periodic directions and natural faces
+- `triangulated`: the common part of domains with quadrature rules on triangles
 - `disk`: the disk
 - `polygon`: polygons by their corners
 - `mesh`: domains given by a mesh in a file
@@ -25,21 +25,22 @@ from evogt_study.registry import Registry
 __all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "describe_domain", "make_domain"]
 
 DOMAINS: Registry[type[Domain]] = Registry("domain", "evogt_study.domains")
-"""Domains by name, also from installed packages."""
+"""Registry of domains, which includes domains of installed packages."""
 
 
 def describe_domain(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
-    """Return identity of a domain as JSON values.  `make_domain` makes the domain from its `whole` content.
+    """Return the JSON values that identify a domain, or with `whole` all values that `make_domain` needs.
 
-    Raises ParameterError for a type that is not registered.
+    Raises ParameterError if the type of the domain is not registered.
     """
-    # not `isinstance`: a derived type is another kind.  Other packages come last, which are searched and imported
+    # `type` instead of `isinstance`, because a derived class is another kind.  Installed packages come last, because
+    # their search takes time.
     names = (name for list_names in (lambda: DOMAINS, DOMAINS.list_installed) for name in list_names())
     kind = next((name for name in names if DOMAINS[name] is type(domain)), None)
     if kind is None:
         remedy = "add an entry point of the group evogt_study.domains"
         raise ParameterError("domain", "of a registered type", domain, remedy=remedy)
-    # A field that is not compared is not part of the identity: a mesh is identified by the digest of its arrays.
+    # A field without comparison does not identify the domain.  For example, the checksum of a mesh replaces its arrays.
     parts = {
         part.name: getattr(domain, part.name)
         for part in fields(domain)
@@ -51,7 +52,7 @@ def describe_domain(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
 
 
 def make_domain(content: Mapping[str, Any]) -> Domain:
-    """Return the domain with this whole content."""
+    """Return the domain from the values of `describe_domain` with `whole`."""
     kind = DOMAINS[content["kind"]]
     return kind(**{name: _to_tuples(part) for name, part in content.items() if name != "kind"})
 

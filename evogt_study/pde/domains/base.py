@@ -1,4 +1,4 @@
-"""The contract of a domain: its quadrature, its boundary, the factor that vanishes there, and features on it."""
+"""The contract of a domain: its quadrature, its boundary, its boundary factor, and the features on it."""
 
 from __future__ import annotations
 
@@ -17,72 +17,75 @@ OPTIONAL = {"optional": True}
 
 @dataclass(frozen=True)
 class Domain(ABC):
-    """An open set in d = `dimension` directions.  Its fields are hashable because keys of stages contain them."""
+    """Open set in d = `dimension` directions.  Its fields are hashable, because the keys of stages contain them."""
 
     dimension: int
 
     @abstractmethod
     def quadrature(self, rule: Rule) -> Quadrature:
-        """Return the nodes and weights of `rule` on the domain.  Raises ParameterError for too many `points`."""
+        """Return the nodes and weights of `rule` on the domain.  Raises ParameterError if there are too many nodes."""
 
     @abstractmethod
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
-        """Return D, zero on the boundary and positive inside, with derivatives up to `order` (2 on the unit cube).
+        """Return D at the nodes (Q, d) with derivatives up to `order`: D (Q,), dD/dx_l (d, Q), d2D/dx_l dx_m (d, d, Q).
 
-        nodes (Q, d) -> D (Q,), dD/dx_l (d, Q), d2D/dx_l dx_m (d, d, Q).
+        D is zero on the boundary and positive inside.  Only boxes have second derivatives.
         """
 
     @abstractmethod
     def boundary_points(self) -> Array:
-        """Return points on all parts of the boundary with Dirichlet data, (P, d), for checks of boundary values."""
+        """Return points on all parts of the boundary with given values, (P, d), for checks of these values."""
 
     @abstractmethod
     def axes(self, points: int) -> tuple[Array, ...]:
-        """Return the coordinates (points,) for each direction of a uniform grid that spans the closed domain."""
+        """Return the coordinates (points,) in each direction of a uniform grid over the bounding box of the domain."""
 
     @property
     def natural(self) -> tuple[str, ...]:
-        """Faces on which the flux is given, not the value: the field `natural_faces` of a domain that has it."""
+        """Names of the faces with a given flux instead of a given value."""
         faces: tuple[str, ...] = getattr(self, "natural_faces", ())
         return faces
 
     def periods(self) -> dict[int, tuple[float, float]]:
-        """Return the periodic directions with the coordinates of their two faces.  By default none."""
+        """Return the coordinates of the two faces of each periodic direction.  By default, no direction is periodic."""
         return {}
 
     @property
     def feature_dimension(self) -> int:
-        """Number of coordinates that features see."""
+        """Number of arguments of the features."""
         return self.dimension
 
     def features(self, dictionary: Dictionary, seed: int) -> Features:
-        """Return the dictionary as functions on the domain.  Features see coordinates of the unit cube."""
+        """Return the features of the dictionary as functions on the domain.  Their arguments lie in the unit cube."""
         return dictionary.sample(seed, self.dimension)
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
-        """Return True for points of the bounding box that lie in the closed domain, (P, d) -> (P,)."""
+        """Return True for each point of the bounding box that lies in the closed domain, (P, d) -> (P,)."""
         return np.ones(len(nodes), dtype=bool)
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return the lower and the upper corner of a large box inside, on which formulas are checked."""
+        """Return the lower and the upper corner of a large box inside the domain, for checks of formulas."""
         along = self.axes(2)
         return tuple(float(x[0]) for x in along), tuple(float(x[-1]) for x in along)
 
     @property
     def usual_rule(self) -> Rule:
-        """Rule for checks of data."""
+        """Quadrature rule with the nodes at which data are checked."""
         return QuadratureRule("gauss_legendre", 16)
 
 
 def add_constant(domain: Domain, dictionary: Dictionary, features: Features) -> Features:
-    """Return the features, with the function 1 if no part of the boundary has given values, to conserve the mean."""
+    """Return the features, and the function 1 if no part of the boundary has given values.
+
+    With the function 1, the method conserves the mean.
+    """
     has_constant = dictionary.HAS_CONSTANT or len(domain.boundary_points())
     return features if has_constant else WithConstant(features)
 
 
 @dataclass(frozen=True, eq=False)
 class WithConstant:
-    """Features and the function 1."""
+    """Features of a dictionary together with the function 1."""
 
     inner: Features
 
@@ -93,15 +96,15 @@ class WithConstant:
 
     @property
     def strip(self) -> float:
-        """The strip of the inner features, or 0 if they have none."""
+        """Value `strip` of the inner features, or 0 if they have no such attribute."""
         return float(getattr(self.inner, "strip", 0.0))
 
     def values(self, nodes: Array) -> Array:
-        """Evaluate at `nodes`, (Q, d) -> (Q, N + 1)."""
+        """Evaluate all features at `nodes`, (Q, d) -> (Q, N + 1)."""
         return np.column_stack([self.inner.values(nodes), np.ones(len(nodes))])
 
     def first_order(self, nodes: Array) -> FirstOrder:
-        """Evaluate with first derivatives at `nodes` (Q, d)."""
+        """Evaluate all features and their first derivatives at `nodes` (Q, d)."""
         inner = self.inner.first_order(nodes)
         value, slopes = np.column_stack([inner.value, np.ones(len(nodes))]), inner.gradient
         return FirstOrder(value, np.concatenate([slopes, np.zeros((*slopes.shape[:2], 1))], axis=2))
@@ -109,10 +112,10 @@ class WithConstant:
 
 @dataclass(frozen=True, eq=False)
 class MappedFeatures:
-    """psi(y(x)) for a box from `lower` with the `widths`, both (d,).
+    """Features psi(y(x)) on a box from `lower` (d,) with the `widths` (d,).
 
-    A coordinate is y = s = (x - lower)/width; a periodic one is two, (1 + cos 2 pi s)/2 and (1 + sin 2 pi s)/2, which
-    lie in the unit square as well.
+    A direction that is not periodic gives one argument, s = (x - lower)/width.  A periodic direction gives two
+    arguments, (1 + cos 2 pi s)/2 and (1 + sin 2 pi s)/2.  All arguments lie in the unit cube.
     """
 
     inner: Features
@@ -127,7 +130,7 @@ class MappedFeatures:
     # |dy/dx| is at most 1/width, and pi/width for a periodic coordinate
     @property
     def strip(self) -> float:
-        """Estimate of the strip of the inner features, in x, or 0 if they have none."""
+        """Estimate of `strip` in the coordinate x, or 0 if the inner features have no such attribute."""
         scale = float(self.widths[0]) / (np.pi if self.periodic[0] else 1.0)
         return scale * float(getattr(self.inner, "strip", 0.0))
 
@@ -135,7 +138,7 @@ class MappedFeatures:
         return self.inner.values(self._mapped(nodes))
 
     def first_order(self, nodes: Array) -> FirstOrder:
-        """Evaluate psi and its first derivatives at `nodes` (Q, d), by the chain rule."""
+        """Evaluate psi(y(x)) and its first derivatives at `nodes` (Q, d), by the chain rule."""
         inner = self.inner.first_order(self._mapped(nodes))
         if not any(self.periodic):
             if inner.directions is not None:
@@ -156,10 +159,10 @@ class MappedFeatures:
         return FirstOrder(inner.value, chained)
 
     def _mapped(self, nodes: Array) -> Array:
-        """Return the coordinates that features see, (Q, d) -> (Q, d + number of periodic directions)."""
+        """Return the arguments of the features, (Q, d) -> (Q, d + number of periodic directions)."""
         columns = []
         for s, periodic in zip(((nodes - self.lower) / self.widths).T, self.periodic, strict=True):
             angle = 2.0 * np.pi * s
-            # a circle in the unit square, so that parameters of the features keep their meaning
+            # The circle lies in the unit square, so the parameters of the features keep their scale.
             columns += [0.5 + 0.5 * np.cos(angle), 0.5 + 0.5 * np.sin(angle)] if periodic else [s]
         return np.column_stack(columns)

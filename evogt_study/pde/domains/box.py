@@ -1,6 +1,6 @@
-"""Boxes: directions may be periodic, and faces may have a given flux instead of given values.
+"""The unit cube, and boxes with periodic directions and with faces of given flux.
 
-The unit cube is a type of its own: studies from before there were boxes keep their keys and numbers.
+The unit cube is a separate type, so that older studies keep their run keys and results.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from evogt_study.pde.domains.base import Domain, MappedFeatures, add_constant
 from evogt_study.pde.numerics import MAX_NODES, RULES, Array, Quadrature, QuadratureRule, Rule
 
 DIRECTIONS = ("x", "y", "z")
-# No number is a multiple of another, so that no usual frequency vanishes at all of them.
+# The irregular coordinates ensure that no usual frequency vanishes at all points.
 _LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
-"""Coordinates of boundary points: faces, the middle, and irregular ones."""
+"""Coordinates of boundary points on the faces, in the middle, and at irregular places."""
 
 
 class UnitCube(Domain):
@@ -48,7 +48,7 @@ class UnitCube(Domain):
 
 
 def _multiply_out(factors: list[tuple[Array, Array, Array]], order: int) -> tuple[Array, ...]:
-    """Return a product of functions of one coordinate with derivatives up to `order`."""
+    """Return a product of functions of one coordinate with its derivatives up to `order`."""
     axes = range(len(factors))
 
     def along(*derived: int) -> Array:
@@ -64,7 +64,10 @@ def _multiply_out(factors: list[tuple[Array, Array, Array]], order: int) -> tupl
 
 @dataclass(frozen=True)
 class Box(Domain):
-    """The box from `lower` to `upper`; natural faces "x0", "x1", ... have a given flux, the others Dirichlet data."""
+    """Open box from `lower` to `upper`.
+
+    Natural faces, such as "x0" and "x1", have a given flux.  All other faces that are not periodic have given values.
+    """
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -97,12 +100,12 @@ class Box(Domain):
 
     @property
     def widths(self) -> Array:
-        """Widths upper - lower, (d,)."""
+        """Widths upper - lower of the box, (d,)."""
         return np.subtract(self.upper, self.lower)
 
     def quadrature(self, rule: Rule) -> Quadrature:
         unit = UnitCube(self.dimension).quadrature(rule)
-        assert isinstance(rule, QuadratureRule)  # noqa: S101  # another one has been refused
+        assert isinstance(rule, QuadratureRule)  # noqa: S101  # `UnitCube.quadrature` raises for another rule
         faces, (along, weights) = dict[str, Quadrature](), rule.on_unit_interval
         for face in self.natural_faces:
             axis, side = DIRECTIONS.index(face[0]), int(face[1])
@@ -116,7 +119,10 @@ class Box(Domain):
         return Quadrature(self.from_unit(unit.nodes), float(np.prod(self.widths)) * unit.weights, faces)
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
-        """Return D = prod_l D_l with D_l = s, 1 - s or s (1 - s) for a lower, an upper or two Dirichlet faces."""
+        """Return D = prod_l D_l with its derivatives.
+
+        D_l is s, 1 - s or s (1 - s) if values are given on the lower face, the upper face or both faces.
+        """
         factors = []
         for axis, (width, (below, above)) in enumerate(zip(self.widths, self.ends, strict=True)):
             s, one = (nodes[:, axis] - self.lower[axis]) / width, np.ones(len(nodes))
@@ -126,16 +132,16 @@ class Box(Domain):
         return _multiply_out(factors, order)
 
     def from_unit(self, nodes: Array) -> Array:
-        """Map points of the unit cube to the box, (Q, d)."""
+        """Return points of the box for points of the unit cube, (Q, d) -> (Q, d)."""
         return np.asarray(np.asarray(self.lower) + self.widths * nodes)
 
     @property
     def ends(self) -> tuple[tuple[bool, bool], ...]:
-        """Whether values are given on the lower and on the upper face of each direction."""
+        """True for each lower and each upper face with given values, as one pair per direction."""
         return tuple((self.is_dirichlet(axis, 0), self.is_dirichlet(axis, 1)) for axis in range(self.dimension))
 
     def is_dirichlet(self, axis: int, side: int) -> bool:
-        """Return True if values are given on the lower (0) or upper (1) face."""
+        """Return True if the lower face (`side` 0) or the upper face (`side` 1) has given values."""
         name = DIRECTIONS[axis]
         return name not in self.periodic and f"{name}{side}" not in self.natural_faces
 
@@ -153,11 +159,11 @@ class Box(Domain):
         return self.dimension + len(self.periodic)
 
     def features(self, dictionary: Dictionary, seed: int) -> Features:
-        """Return the dictionary, sampled in two directions for each periodic direction."""
+        """Return the features on the box.  Each periodic direction gives two arguments of the features."""
         periodic = tuple(name in self.periodic for name in DIRECTIONS[: self.dimension])
-        if dictionary.PERIODIC:  # its features are periodic in the coordinate itself
+        if dictionary.PERIODIC:  # these features are periodic functions of the coordinate
             if not all(periodic):
-                raise ParameterError("dictionary", "another one for a box with faces", dictionary.family)
+                raise ParameterError("dictionary", "nonperiodic on a box with faces", dictionary.family)
             inner, periodic = dictionary.sample(seed, self.dimension), (False,) * self.dimension
         else:
             inner = dictionary.sample(seed, self.feature_dimension)
@@ -165,9 +171,9 @@ class Box(Domain):
         return add_constant(self, dictionary, features)
 
 
-@lru_cache(maxsize=16)  # the certificates of a run ask nine times
+@lru_cache(maxsize=16)  # the certificates of a run call this nine times
 def to_box(domain: Domain) -> Box:
-    """Return a box or the unit cube as a `Box`.  Raises ParameterError for another domain."""
+    """Return a box or the unit cube as a `Box`.  Raises ParameterError for any other domain."""
     if isinstance(domain, UnitCube):
         return Box(domain.dimension, (0.0,) * domain.dimension, (1.0,) * domain.dimension)
     if not isinstance(domain, Box):
@@ -179,11 +185,11 @@ def check_domain(domain: Domain, method: str, *kinds: type[Domain]) -> None:
     """Raise ProblemError unless the domain is the unit cube or one of `kinds`."""
     if not isinstance(domain, (UnitCube, *kinds)):
         wanted = "a box" if Box in kinds else "the unit cube"
-        raise ProblemError(f"{method} must have a problem on {wanted}, got one on {domain}")
+        raise ProblemError(f"{method} must have a problem on {wanted}, got the domain {domain}")
 
 
 def tensor_points(along: list[Array]) -> Array:
-    """Return the points of a tensor product of coordinates, (n^d, d), in C order."""
+    """Return the points of a tensor grid with the coordinates `along` each direction, (n^d, d), in C order."""
     if len(along) == 1:
         # A copy, because the coordinates are cached and a user function may change its nodes.
         return np.array(along[0][:, None])

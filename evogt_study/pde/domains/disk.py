@@ -1,4 +1,4 @@
-"""The disk, with D = 1 - |x - c|^2 / R^2, or D = 1 if its circle is natural."""
+"""The disk, with the boundary factor D = 1 - |x - c|^2 / R^2, or D = 1 if its circle has a given flux."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from evogt_study.pde.domains.triangulated import EDGE, Triangulated, make_consta
 from evogt_study.pde.numerics import Array, Quadrature, TriangleRule
 
 _LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])
-"""Angles of boundary points: on the axes, where formulas vanish by symmetry, and irregular ones."""
+"""Angles of boundary points on the axes, where symmetric formulas may vanish, and at irregular places."""
 
 CIRCLE = "circle"
-"""Name of the boundary."""
+"""Name of the boundary of a disk."""
 
 
 @dataclass(frozen=True)
 class Disk(Triangulated):
-    """The open disk.  Raises ParameterError for a wrong centre, radius or part of the boundary."""
+    """Open disk.  Raises ParameterError for an invalid centre or radius, and ProblemError for an unknown face."""
 
     centre: tuple[float, ...]
     radius: float
@@ -41,8 +41,8 @@ class Disk(Triangulated):
         return self.refined(0)
 
     def refined(self, refinements: int) -> Any:
-        """Return triangles with parabolic sides on the boundary.  The area is accurate to the fourth order."""
-        import skfem  # here: see `triangulate`
+        """Return triangles with parabolic sides on the boundary.  The error of the area has order four."""
+        import skfem  # imported here, see `triangulate`
 
         return skfem.MeshTri2.init_circle(refinements).scaled(self.radius).translated(self.centre)
 
@@ -50,7 +50,7 @@ class Disk(Triangulated):
         return CIRCLE
 
     def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
-        """Return equally spaced points.  Their error is smaller than any power of their distance."""
+        """Return the trapezoidal rule on the circle.  For smooth data, it converges faster than any power of h."""
         count = 8 * 2**rule.refinements * (rule.degree // 2 + 1)
         angles = 2.0 * np.pi * np.arange(count) / count
         normals = np.column_stack([np.cos(angles), np.sin(angles)])

@@ -20,12 +20,12 @@ from evogt_study.pde.numerics import Array
 from evogt_study.storage.untrusted import open_file
 
 MAX_MESH_BYTES = 64 * 2**20
-"""Largest size of a mesh file in bytes.  A million triangles have 40 MB."""
+"""Largest size of a mesh file in bytes.  A file with a million triangles has 40 MB."""
 
 
 @dataclass(frozen=True)
 class Mesh(Segmented):
-    """The inside of a triangulation, identified by the `digest` of its vertices and triangles."""
+    """Inside of a triangulation.  The checksum `digest` of its vertices and triangles identifies it."""
 
     digest: str
     vertices: Array = field(compare=False, repr=False)
@@ -37,12 +37,12 @@ class Mesh(Segmented):
 
     @staticmethod
     def read(path: Any) -> Mesh:
-        """Read the triangles of a file with meshio, such as a .msh file of Gmsh.  Raises ParameterError."""
-        if find_spec("meshio") is None:  # by which scikit-fem reads meshes
-            raise ProblemError("`domain.mesh` needs meshio: pip install 'evogt-study[mesh]'")
+        """Read the triangles of a mesh file, such as .msh of Gmsh.  Raises ParameterError for an invalid file."""
+        if find_spec("meshio") is None:  # scikit-fem reads meshes with meshio
+            raise ProblemError("`domain.mesh` needs meshio. Install it with pip install 'evogt-study[mesh]'")
         if not isinstance(path, str) or not Path(path).exists():
             raise ParameterError("domain.mesh", "an existing file", path)
-        import skfem  # here: see `triangulate`
+        import skfem  # imported here, see `triangulate`
 
         try:
             open_file(Path(path), max_bytes=MAX_MESH_BYTES).close()
@@ -50,7 +50,7 @@ class Mesh(Segmented):
                 mesh = skfem.Mesh.load(path)
         except OSError as error:
             raise ParameterError("domain.mesh", f"a file that can be read ({error.strerror})", path) from None
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # meshio raises anything, and may exit
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # meshio raises any exception, and may exit
             raise ParameterError("domain.mesh", f"a mesh that meshio reads ({type(error).__name__})", path) from None
         if not isinstance(mesh, skfem.MeshTri1):
             raise ParameterError("domain.mesh", "a mesh of triangles in the plane", type(mesh).__name__)
@@ -60,7 +60,7 @@ class Mesh(Segmented):
 
     @staticmethod
     def of(vertices: Array, triangles: Any) -> Mesh:
-        """Return the mesh of vertices (V, 2) and triangles of vertex numbers (T, 3)."""
+        """Return the mesh with these vertices (V, 2) and triangles of vertex numbers (T, 3)."""
         places, numbers = np.asarray(vertices, dtype=float), np.asarray(triangles, dtype=np.int64)
         return Mesh(2, blake2b(places.tobytes() + numbers.tobytes(), digest_size=16).hexdigest(), places, numbers)
 
@@ -68,17 +68,17 @@ class Mesh(Segmented):
         return triangulate(self.vertices, self.triangles)
 
     def segments(self) -> tuple[Array, Array]:
-        """Return the edges of the boundary, joined if their direction is equal."""
+        """Return the segments of the boundary.  A segment joins neighbouring edges of equal direction."""
         return _find_segments(self)
 
 
-@lru_cache(maxsize=8)  # used by every evaluation of the boundary factor
+@lru_cache(maxsize=8)  # each evaluation of the boundary factor uses the segments
 def _find_segments(mesh: Mesh) -> tuple[Array, Array]:
     triangles = mesh.triangles
     edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
     _, first, count = np.unique(np.sort(edges, axis=1), axis=0, return_index=True, return_counts=True)
     neighbours: dict[int, list[int]] = {}
-    # an edge of one triangle only is on the boundary
+    # an edge that belongs to one triangle is on the boundary
     for a, b in edges[first[count == 1]].tolist():
         neighbours.setdefault(a, []).append(b)
         neighbours.setdefault(b, []).append(a)
@@ -91,14 +91,14 @@ def _find_segments(mesh: Mesh) -> tuple[Array, Array]:
             loop.append(vertex)
             one, two = neighbours.pop(vertex)
             before, vertex = vertex, two if one == before else one
-        # D is not smooth where segments meet, which without joining would be at every vertex of the boundary
+        # D is not smooth at the ends of segments.  Without joined edges, these would be all vertices of the boundary.
         corners = _find_corners(mesh.vertices[loop])
         starts.append(corners)
         ends.append(np.roll(corners, -1, axis=0))
     return np.concatenate(starts), np.concatenate(ends)
 
 
-# by the sine of the turn, up to 1e-9: rounding makes no corners of vertices along one straight side
+# A corner needs a turn with a sine above 1e-9, so rounding errors make no corners on a straight side.
 def _find_corners(points: Array) -> Array:
     """Return the points of a closed line at which its direction changes."""
     back, ahead = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points

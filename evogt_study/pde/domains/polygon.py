@@ -1,4 +1,4 @@
-"""Polygons, convex or not, as a list of their corners."""
+"""Polygons, convex or not, given by a list of their corners."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from evogt_study.pde.numerics import Array, Quadrature, QuadratureRule, Triangle
 
 Point = tuple[float, float]
 STRAIGHT = 1e-9
-"""Sine of the turn that rounding of corners causes along a straight side."""
+"""Largest sine of a turn that rounding errors of the corners cause along a straight side."""
 
 
 @dataclass(frozen=True)
 class Polygon(Segmented):
-    """The inside of a closed line through `corners`, which does not cross or touch itself.
+    """Inside of a closed line through `corners` that does not cross or touch itself.
 
-    The side from corner i to the next one is "side0", "side1", ...  Corners run counterclockwise if no side is natural.
+    The sides are "side0", "side1", and so on, where side i starts at corner i.  If no side is natural, the corners run
+    counterclockwise.
     """
 
     corners: tuple[Point, ...]
@@ -36,7 +37,7 @@ class Polygon(Segmented):
 
     @staticmethod
     def of(raw: Any, natural_faces: tuple[str, ...] = ()) -> Polygon:
-        """Return the polygon of these corners.  Raises ParameterError if the line crosses itself."""
+        """Return the polygon with these corners.  Raises ParameterError if its line crosses itself."""
         try:
             corners = [(float(x), float(y)) for x, y in raw]
         except (TypeError, ValueError):
@@ -54,7 +55,7 @@ class Polygon(Segmented):
 
     @property
     def counterclockwise(self) -> tuple[Point, ...]:
-        """The corners in counterclockwise order."""
+        """Corners of the polygon in counterclockwise order."""
         x, y = np.array(self.corners).T
         twice_the_area = float(x @ np.roll(y, -1) - y @ np.roll(x, -1))
         return self.corners if twice_the_area > 0.0 else self.corners[::-1]
@@ -74,7 +75,7 @@ class Polygon(Segmented):
         return f"side{int(np.argmin(away))}"
 
     def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
-        """Return the Gauss points of the degree on each part of a side after the refinements."""
+        """Return Gauss points on the 2^refinements parts of a side, exact to the degree of `rule`."""
         start, end = (points[int(face.removeprefix("side"))] for points in self.segments())
         along, weights = QuadratureRule("gauss_legendre", rule.degree // 2 + 1).on_unit_interval
         parts = 2**rule.refinements
@@ -85,7 +86,7 @@ class Polygon(Segmented):
         return Quadrature(nodes, np.tile(length * weights / parts, parts), normals=np.tile(normal, (len(nodes), 1)))
 
     def coarsest(self) -> Any:
-        """Return triangles between corners, by ear clipping."""
+        """Return triangles with the corners as vertices, made by ear clipping."""
         return triangulate(np.array(self.counterclockwise), np.array(_cut_ears(self.counterclockwise)))
 
 
@@ -95,7 +96,7 @@ def _turn(a: Point, b: Point, c: Point) -> float:
 
 
 def _is_bent(a: Point, b: Point, c: Point) -> bool:
-    """Return True unless three corners are on one line up to rounding."""
+    """Return True unless three corners are on one line up to rounding errors."""
     return abs(_turn(a, b, c)) > STRAIGHT * math.dist(a, b) * math.dist(b, c)
 
 
@@ -117,12 +118,12 @@ def _cut_ears(corners: tuple[Point, ...]) -> list[tuple[int, int, int]]:
     """Return triangles of corner numbers that fill a polygon with counterclockwise corners."""
     left, triangles = list(range(len(corners))), []
     while len(left) > 3:
-        # there is one: a simple polygon has two ears at least (Meisters, Am. Math. Mon. 82, 1975)
+        # `next` finds an ear, because a simple polygon has at least two ears (Meisters, Am. Math. Mon. 82, 1975)
         place = next(k for k in range(len(left)) if _is_ear(corners, left, k))
         triangles.append((left[place - 1], left[place], left[(place + 1) % len(left)]))
         del left[place]
     last = (left[0], left[1], left[2])
-    # the three that are left may be on one line
+    # the last three corners may be on one line
     return triangles + ([last] if _is_bent(*(corners[i] for i in last)) else [])
 
 

@@ -1,7 +1,7 @@
-"""Domains of the plane that are integrated over triangles; parts of the boundary may be natural.
+"""Plane domains with quadrature rules on triangles.  Parts of the boundary may have a given flux.
 
-`Segmented` domains have a boundary of segments.  Their factor D is a smooth distance to the boundary, with derivatives.
-scikit-fem makes and refines the triangles.
+`Segmented` domains have a boundary of segments.  Their factor D is a smooth distance from the boundary.  scikit-fem
+makes and refines the triangles.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from evogt_study.pde.domains.base import Domain, MappedFeatures, add_constant
 from evogt_study.pde.numerics import MAX_NODES, Array, Quadrature, Rule, TriangleRule
 
 EDGE = 1e-9
-"""Distance from the boundary, relative to the size of the domain, within which points are on the boundary."""
+"""Largest distance of a boundary point from the boundary, relative to the size of the domain."""
 
 
 class Triangulated(Domain):
-    """A plane domain of triangles.  Features see coordinates of its bounding box."""
+    """Plane domain of triangles.  The arguments of its features are the coordinates in the unit square."""
 
     @abstractmethod
     def coarsest(self) -> Any:
@@ -36,11 +36,11 @@ class Triangulated(Domain):
         """Return the lower and the upper corner of the bounding box, (2,) each."""
 
     def refined(self, refinements: int) -> Any:
-        """Return the coarsest triangulation after `count` refinements.  Each refinement halves all edges."""
+        """Return the coarsest triangulation after some refinements.  Each refinement halves all edges."""
         return self.coarsest().refined(refinements)
 
     def quadrature(self, rule: Rule) -> Quadrature:
-        """Return a rule of the degree on all triangles.  Raises ParameterError for another rule or too many nodes."""
+        """Return the nodes and weights on all triangles.  Raises ParameterError for too many nodes or another rule."""
         if not isinstance(rule, TriangleRule):
             wanted = '{ rule = "triangles", refinements = n, degree = m } on a domain that is not a box'
             raise ParameterError("rule", wanted, str(rule))
@@ -55,11 +55,11 @@ class Triangulated(Domain):
         return add_constant(self, dictionary, features)
 
     def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
-        """Return the rule on a natural part of the boundary, with its normals."""
+        """Return the nodes, weights and normals of the rule on a part of the boundary with given flux."""
         raise NotImplementedError
 
     def face_of(self, point: Array) -> str:
-        """Return the name of the part of the boundary that contains a point, or "" if parts have no names."""
+        """Return the name of the part of the boundary that contains a point, or "" if the parts have no names."""
         return ""
 
     @property
@@ -68,13 +68,13 @@ class Triangulated(Domain):
 
 
 def make_constant_factor(nodes: Array) -> tuple[Array, ...]:
-    """Return D = 1 with its derivatives, for a domain without given values."""
+    """Return D = 1 with its derivatives, for a domain without given boundary values."""
     return np.ones(len(nodes)), np.zeros((2, len(nodes)))
 
 
-@lru_cache(maxsize=8)  # assembly, validation and a second look, for a domain or two
+@lru_cache(maxsize=8)  # the assembly, validation and check rules of a few domains
 def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
-    import skfem  # here: see `triangulate`
+    import skfem  # imported here, see `triangulate`
 
     nodes, weights = make_simplex_rule(2, rule.degree // 2 + 1)
     count = domain.coarsest().t.shape[1] * 4**rule.refinements * len(weights)
@@ -85,9 +85,9 @@ def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
     return Quadrature(np.asarray(basis.global_coordinates()).reshape(2, -1).T, basis.dx.ravel(), faces)
 
 
-# scikit-fem and its part of SciPy take 0.08 s to import, which would delay each worker and each page of a result
+# The import of scikit-fem takes 0.08 s, which would delay each worker and each report page.
 def triangulate(vertices: Array, triangles: npt.NDArray[Any]) -> Any:
-    """Return the mesh of these vertices (V, 2) and triangles of their numbers (T, 3)."""
+    """Return the scikit-fem mesh with these vertices (V, 2) and triangles of vertex numbers (T, 3)."""
     import skfem
 
     return skfem.MeshTri(vertices.T.copy(), triangles.T.copy())
@@ -96,11 +96,12 @@ def triangulate(vertices: Array, triangles: npt.NDArray[Any]) -> Any:
 def make_simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
     """Return nodes (d, points^d) and positive weights (points^d,) on the simplex {x >= 0, x_1 + ... + x_d <= 1}.
 
-    The conical product of Gauss-Jacobi rules: x_l = r_l prod_{m<l} (1 - r_m), whose Jacobian is
-    prod_l (1 - r_l)^(d - l).  Exact for polynomials of degree 2 points - 1; for d = 1 it is the Gauss-Legendre rule.
-    (scikit-fem's own rules end at degree 19 on triangles, some have negative weights, and those for tetrahedra beyond
-    degree 4 are exact to one degree less than their name in version 12.0.)
+    The rule is the conical product of Gauss-Jacobi rules, x_l = r_l prod_{m<l} (1 - r_m).  The Jacobian is
+    prod_l (1 - r_l)^(d - l).  The rule is exact for polynomials up to degree 2 points - 1.  For d = 1, it is the
+    Gauss-Legendre rule.
     """
+    # The rules of scikit-fem 12.0 end at degree 19 on triangles, and some have negative weights.  Its rules for
+    # tetrahedra of a degree above 4 are exact to one degree less than their name.
     nodes, weights = np.empty((0, 1)), np.ones(1)
     remainder = np.ones(1)
     for power in reversed(range(dimension)):
@@ -112,16 +113,16 @@ def make_simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
     return nodes, weights
 
 
-# Bounds, distances and the factor D follow from the segments: a polygon and a mesh differ only in their triangles.
+# Bounds, distances and the factor D follow from the segments.  A polygon and a mesh differ only in their triangles.
 class Segmented(Triangulated):
-    """A domain whose boundary is made of segments."""
+    """Plane domain with a boundary of straight segments."""
 
     @abstractmethod
     def segments(self) -> tuple[Array, Array]:
-        """Return starts and ends of the segments of the boundary, (m, 2) each."""
+        """Return the starts and the ends of the boundary segments, (m, 2) each."""
 
     def dirichlet_segments(self) -> tuple[Array, Array]:
-        """Return starts and ends of the segments with given values.  By default all."""
+        """Return the starts and the ends of the segments with given values.  By default, all segments have values."""
         return self.segments()
 
     def bounds(self) -> tuple[Array, Array]:
@@ -130,13 +131,13 @@ class Segmented(Triangulated):
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """Return the approximate distance from the boundary, in units of the larger side of the bounding box."""
-        # in these units from the start: the distance's formula is not one of lengths alone
+        # scale first, because the formula of the distance depends on the unit of length
         lower, upper = self.bounds()
         scale = float(np.max(upper - lower))
         starts, ends = ((points - lower) / scale for points in self.dirichlet_segments())
         if not len(starts):
             return make_constant_factor(nodes)[: order + 1]
-        # by jets, not by differences: the stiffness needs derivatives to rounding.  On the boundary they are NaN.
+        # Jets give the derivatives up to rounding errors, which the stiffness needs.  They are NaN on the boundary.
         places, total = (nodes - lower) / scale, _Jet(np.zeros(len(nodes)), np.zeros((2, len(nodes))))
         with np.errstate(all="ignore"):
             for start, end in zip(starts, ends, strict=True):
@@ -146,17 +147,17 @@ class Segmented(Triangulated):
         return tuple(part / scale**derivative for derivative, part in enumerate(jet[: order + 1]))
 
     def boundary_points(self) -> Array:
-        """Return vertices and other points of each segment."""
+        """Return the start and two other points of each segment with given values."""
         starts, ends = self.dirichlet_segments()
-        # without a pattern, by which data that vanish in the middle would pass
+        # The places are irregular, because data that vanish in the middle would pass a regular check.
         parts = np.array([0.0, 0.271, 0.618])[:, None, None]
         return np.asarray(starts + parts * (ends - starts)).reshape(-1, 2)
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
         starts, ends = self.segments()
         edge = EDGE * float(np.max(np.subtract(*self.bounds()[::-1])))
-        # inside, if a ray crosses the boundary an odd number of times; half-open in y, so that a vertex on the ray
-        # counts for one of its two segments
+        # A point is inside if a ray crosses the boundary an odd number of times.  Segments are half-open in y, so a
+        # vertex on the ray counts for one of its two segments.
         odd = np.zeros(len(nodes), dtype=bool)
         for (x0, y0), (x1, y1) in zip(starts, ends, strict=True):
             across = (y0 > nodes[:, 1]) != (y1 > nodes[:, 1])
@@ -165,17 +166,17 @@ class Segmented(Triangulated):
         return odd | (distances(nodes, starts, ends) <= edge)
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return a square about the node of the usual rule that is farthest from the boundary."""
+        """Return the square around the node of `usual_rule` that is farthest from the boundary."""
         nodes = self.quadrature(self.usual_rule).nodes
         away = distances(nodes, *self.segments())
-        # 0.99: the corners are then inside the circle that touches the boundary, where formulas are numbers
+        # With 0.99, the corners are inside the circle that touches the boundary, so formulas have finite values.
         middle, half = nodes[np.argmax(away)], 0.99 * float(away.max()) / np.sqrt(2.0)
         return tuple((middle - half).tolist()), tuple((middle + half).tolist())
 
 
 @dataclass(frozen=True, eq=False)
 class _Jet:
-    """A function of the plane at Q points with its derivatives: (Q,), (2, Q)."""
+    """Values (Q,) of a function of the plane at Q points and its derivatives (2, Q)."""
 
     value: Array
     gradient: Array
@@ -184,7 +185,7 @@ class _Jet:
         return _Jet(self.value + other.value, self.gradient + other.gradient)
 
     def through(self, value: Array, slope: Array | float) -> _Jet:
-        """Return h of the function, from h and h' at its values."""
+        """Return the jet of h(f) for this function f, from the values of h(f) and h'(f)."""
         return _Jet(value, slope * self.gradient)
 
     def square(self) -> _Jet:
@@ -205,15 +206,15 @@ def _to_segment(nodes: Array, start: Array, end: Array) -> _Jet:
     offset = (nodes - (start + end) / 2.0).T
     trimming = _Jet((0.25 * length**2 - np.sum(offset**2, axis=0)) / length, -2.0 / length * offset)
     square = line.square()
-    # (sqrt(t^2 + f^4) - t)/2 for the line's f^2 and a t that is positive within the segment's disk: small there, so
-    # that beside the segment only the line counts
+    # The excess is (sqrt(t^2 + f^4) - t)/2 with the distance f from the line.  In the disk of the segment, t is
+    # positive and the excess is small, so only the line matters there.
     root = (trimming.square() + square.square()).root()
     excess = _Jet(0.5 * (root.value - trimming.value), 0.5 * (root.gradient - trimming.gradient))
     return (square + excess.square()).root()
 
 
 def distances(nodes: Array, starts: Array, ends: Array) -> Array:
-    """Return the Euclidean distance from the nearest segment, (Q, 2) -> (Q,)."""
+    """Return the Euclidean distance of each node from the nearest segment, (Q, 2) -> (Q,)."""
     nearest = np.full(len(nodes), np.inf)
     for start, end in zip(starts, ends, strict=True):
         along = end - start

@@ -1,12 +1,12 @@
 """Time integrators of the retained system, by name.
 
-- `base`: the contract of an integrator; a start by half steps of the implicit Euler rule
-- `runge_kutta`: implicit Runge-Kutta methods by their tableau, and their steps, by Newton's method if nonlinear
+- `base`: the contract of an integrator, and first steps by the implicit Euler rule
+- `runge_kutta`: implicit Runge-Kutta methods by their tableau, and Newton's method for nonlinear systems
 - `flux_system`: the Galerkin system of fields with nonlinear fluxes, and its time steps
-- `tableaus`: integrators that are a tableau: Gauss, Radau IIA, SDIRK, trapezoidal, implicit Euler
+- `tableaus`: the Gauss, Radau IIA, SDIRK, trapezoidal and implicit Euler methods
 - `implicit_midpoint`: the implicit midpoint rule
-- `semi_implicit`: schemes with an explicit reaction: the stabilised step for gradient flows, and imex_bdf_2
-- `adaptive_radau`: SciPy's Radau IIA method with steps of its own choice
+- `semi_implicit`: schemes with an explicit reaction, which are the stabilised step for gradient flows and imex_bdf_2
+- `adaptive_radau`: SciPy's Radau IIA method with adaptive steps
 """
 
 from evogt_study.pde.integrators.base import Integrator, Start
@@ -17,4 +17,4 @@ from evogt_study.registry import Registry
 __all__ = ["INTEGRATORS", "ImplicitMidpoint", "Integrator", "StabilizedSemiImplicit", "Start"]
 
 INTEGRATORS: Registry[type[Integrator]] = Registry("time_integrator", "evogt_study.integrators")
-"""Integrators by name, also from installed packages."""
+"""Registry of integrators, which includes integrators of installed packages."""

@@ -1,6 +1,7 @@
-"""The contract of a time integrator, and a damped start.
+"""The contract of a time integrator, and first steps that damp stiff modes.
 
-An integrator is a class whose dataclass fields are its parameters.  Another package registers one by an entry point.
+An integrator is a class, and its dataclass fields are its parameters.  Other packages register their integrators by
+entry points.
 """
 
 from __future__ import annotations
@@ -18,31 +19,31 @@ from evogt_study.schema.parameters import Parametrised
 
 @dataclass(frozen=True)
 class Integrator(Parametrised, ABC):
-    """A scheme for alpha' + K(t) alpha + r(alpha, t) = b(t), alpha(0) (eq:retained_ode).
+    """Time integrator for alpha' + K(t) alpha + r(alpha, t) = b(t) with given alpha(0) (eq:retained_ode).
 
-    Its fields are parameters of a study.  A value that is neither zero nor None is part of a run's identity.
+    Its fields are parameters of a study.  A field enters the run key if its value is neither zero nor None.
     """
 
     ORDER: ClassVar[int] = 1
-    """Order of convergence, or 0 if the steps do not follow dt."""
+    """Order of convergence in dt, or 0 if the steps do not depend on dt."""
     GENERAL: ClassVar[bool] = False
-    """True if it advances systems with a nonlinear reaction, or with a K that is not symmetric."""
+    """True if the integrator can advance systems with a nonlinear reaction or a nonsymmetric K."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name in the registry."""
+        """Name of the integrator in the registry."""
 
     @abstractmethod
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """Return the states at the observed times, from alpha(0).  Raises IndefiniteStiffnessError."""
+        """Return the states at the observed times.  Raises IndefiniteStiffnessError if a step is not solvable."""
 
     @abstractmethod
     def times(self, grid: TimeGrid) -> Array:
-        """Return the times at which the diffusion is evaluated, (T,)."""
+        """Return the times at which the integrator evaluates the diffusion, (T,)."""
 
     def check(self, problem: Problem) -> None:
-        """Raise ParameterError if the integrator cannot advance `problem`, by default one with a potential."""
+        """Raise ParameterError if the integrator cannot advance `problem`, by default if it has a potential."""
         if problem.potential is not None:
             wanted = "stabilized_semi_implicit or imex_bdf_2 for a problem with a potential"
             raise ParameterError("time_integrator", wanted, self.name)
@@ -53,13 +54,13 @@ class Integrator(Parametrised, ABC):
 
 @dataclass(frozen=True)
 class Start(Labelled):
-    """A start by `implicit_euler_half_steps` half steps of the implicit Euler rule, two for each step."""
+    """First steps by the implicit Euler rule.  Two half steps replace one step of the grid."""
 
     implicit_euler_half_steps: int
 
     def __post_init__(self) -> None:
         count = self.implicit_euler_half_steps
-        # even, since two halves make a step of the grid, on which the times to save are
+        # The number is even, because two half steps make one step of the grid with the saved times.
         if not isinstance(count, int) or isinstance(count, bool) or count < 2 or count % 2:
             raise ParameterError("start", "an even number >= 2 of implicit_euler_half_steps", count)
 
@@ -67,7 +68,7 @@ class Start(Labelled):
         return f"implicit_euler({self.implicit_euler_half_steps})"
 
     def split(self, grid: TimeGrid) -> tuple[TimeGrid, TimeGrid | None]:
-        """Return the grid of the half steps, and the grid of the other steps."""
+        """Return the grid of the half steps, and the grid of the remaining steps or None."""
         whole = self.implicit_euler_half_steps // 2
         if whole > grid.steps:
             wanted = f"at most {2 * grid.steps} half steps, for {grid.steps} steps"

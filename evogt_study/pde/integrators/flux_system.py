@@ -1,14 +1,14 @@
-"""Fields with nonlinear fluxes: the Galerkin system m alpha' = R(alpha, t), the Jacobian of R, and time steps.
+"""The Galerkin system m alpha' = R(alpha, t) of fields with nonlinear fluxes, the Jacobian of R, and time steps.
 
-Every term of the weak form is a coefficient times a test function or one of its derivatives,
+Every term of the weak form is a coefficient times a test function or a derivative of a test function,
 
     R_a,i = sum_p ( c_a,p(s, x, t), D_p phi_i )_q + sum_faces < h_a, phi_i >_q,   c_a,0 = g_a,  c_a,l = -F_a,l
 
-with the slots s_b,q = D_q u_b, D_0 = 1 and D_l = d/dx_l.  So the Jacobian is one kind of matrix,
+with the slots s_b,q = D_q u_b, D_0 = 1 and D_l = d/dx_l.  The Jacobian follows by the chain rule,
 
     dR_a,i / d alpha_b,j = sum_p sum_q ( dc_a,p/ds_b,q  D_q phi_j, D_p phi_i )_q.
 
-Entries whose coefficients depend on neither the fields nor time are assembled once.
+The system assembles an entry once if its coefficient depends on neither the fields nor the time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import scipy  # imports scipy.sparse when it is first used: workers start sooner
+import scipy  # imports scipy.sparse at its first use, so workers start sooner
 
 from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.pde.galerkin.system import Basis
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FieldSpace:
-    """A space of functions for one field, on the domain and on its natural faces; dense or sparse.
+    """Space of functions for one field, as dense or sparse matrices on the domain and on its natural faces.
 
-    mass: its diagonal (r,), or a sparse matrix.  project: nodal values to coefficients.  evaluate: nodes (P, d) and
-    states (S, r) -> (S, P).
+    The `mass` is a diagonal (r,) or a sparse matrix.  `project` maps nodal values to coefficients.  `evaluate` maps
+    nodes (P, d) and states (S, r) to values (S, P).
     """
 
     interior: Basis
@@ -50,12 +50,12 @@ class FieldSpace:
 
     @cached_property
     def basis(self) -> tuple[Any, ...]:
-        """The functions and their derivatives at the nodes, (Q, r) each."""
+        """Values and first derivatives of the functions at the nodes, (Q, r) each."""
         return (self.interior.values, *self.interior.gradients)
 
 
 class FluxSystem:
-    """Galerkin system of several fields.  Its state joins the coefficients of all fields."""
+    """Galerkin system of several fields.  A state contains the coefficients of all fields, one field after another."""
 
     linear: ClassVar[bool] = False
     autonomous: ClassVar[bool] = False
@@ -77,7 +77,7 @@ class FluxSystem:
             self._add(self._constant, terms.steady_places, terms.steady({**self._coordinates, "t": 0.0}))
 
     def load(self, times: Array) -> Array:
-        """Raise TypeError, because the system is not linear."""
+        """Raise TypeError, because only a linear system has a load."""
         raise TypeError
 
     def rate(self, t: float, z: Array) -> Array:
@@ -90,7 +90,7 @@ class FluxSystem:
         return found
 
     def jacobian(self, t: float, z: Array) -> Any:
-        """Return dR/d alpha, (R, R), sparse if the spaces are."""
+        """Return the Jacobian dR/d alpha, (R, R), as a sparse matrix if the spaces are sparse."""
         blocks = dict(self._constant)
         if self.terms.varying_places:
             self._add(blocks, self.terms.varying_places, self.terms.varying(self._known(t, z)))
@@ -112,11 +112,11 @@ class FluxSystem:
         return J
 
     def evaluate(self, states: Array, times: Array, nodes: Array) -> Array:
-        """Return the fields at points, (S, R), (S,) and (P, d) -> (S, n, P)."""
+        """Return the fields from states (S, R) at `times` (S,) and points (P, d), as an array (S, n, P)."""
         values = [space.evaluate(nodes, states[:, part]) for space, part in zip(self.spaces, self.parts, strict=True)]
         return np.stack(values, axis=1) + np.stack([self.terms.lifting(nodes, t) for t in times.tolist()])
 
-    # one product of r by Q by r for each pair of fields and each derivative of the test function
+    # Compute one r x Q x r matrix product for each pair of fields and each derivative of the test function.
     def _add(
         self, blocks: dict[tuple[int, int], Any], places: list[tuple[int, int, int, int]], coefficients: list[Any]
     ) -> None:
@@ -129,7 +129,7 @@ class FluxSystem:
             _accumulate(blocks, (a, b), self.spaces[a].basis[p].T @ weighted)
 
     def _known(self, t: float, z: Array) -> dict[str, Any]:
-        """Return values of all slots, coordinates and time at the assembly nodes."""
+        """Return the values of all slots, the coordinates of the assembly nodes, and the time, by name."""
         known: dict[str, Any] = {**self._coordinates, "t": t}
         for names, space, part in zip(self.terms.slots, self.spaces, self.parts, strict=True):
             known.update((name, matrix @ z[part]) for name, matrix in zip(names, space.basis, strict=True))
@@ -147,7 +147,7 @@ class FluxSystem:
 
 
 def _scale(weights: Array, matrix: Any) -> Any:
-    """Return diag(weights) matrix."""
+    """Return the product diag(weights) @ matrix."""
     dense = isinstance(matrix, np.ndarray)
     return weights[:, None] * matrix if dense else scipy.sparse.diags_array(weights) @ matrix
 
@@ -158,13 +158,13 @@ def _accumulate(sums: dict[Any, Any], place: Any, term: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FieldSolution:
-    """Coefficients of all fields at the observed times."""
+    """Solution for several fields, as coefficients at the observed times."""
 
     system: FluxSystem
     trajectory: Trajectory
 
     def evaluate(self, nodes: Array) -> Array:
-        """Return the fields at the observed times, (P, d) -> (S, n, P)."""
+        """Return the fields at the points `nodes` and the observed times, (P, d) -> (S, n, P)."""
         return self.system.evaluate(self.trajectory.coefficients, self.trajectory.times, nodes)
 
 
@@ -177,7 +177,7 @@ def march_fields(
     states, wanted = list[Array](), set(grid.observed)
     for n, z in enumerate(march(steps, steps.make_consistent(system.initial, 0.0), grid)):
         if n in wanted:
-            # algebraic fields of a method that is not stiffly accurate are solved for
+            # a method that is not stiffly accurate leaves a residual in the algebraic rows
             states.append(steps.make_consistent(z, n * grid.dt) if n else z)
     return FieldSolution(system, Trajectory(grid.observed_times, np.stack(states)))
 
@@ -186,7 +186,7 @@ def _implicit(integrator: Integrator | Tableau, steps: ImplicitSteps, z: Array, 
     tableau = integrator.tableau if isinstance(integrator, RungeKutta) else integrator
     start = integrator.start if isinstance(integrator, RungeKutta) else None
     halves = 0 if start is None else start.implicit_euler_half_steps
-    assert isinstance(tableau, Tableau)  # noqa: S101  # `check_integrator` has refused others
+    assert isinstance(tableau, Tableau)  # noqa: S101  # `check_integrator` excludes other integrators
     yield z
     for n, times in enumerate(tableau.times(grid)):
         if 2 * n < halves:
@@ -197,10 +197,10 @@ def _implicit(integrator: Integrator | Tableau, steps: ImplicitSteps, z: Array, 
         yield z
 
 
-# L is the Jacobian at the start: the order is two with any L, and the linear terms alone would leave a flux like
-# u^2 u_x explicit.  The first step is one of the two-stage Radau IIA method.
+# L is the Jacobian at the start.  The order is two for any L.  If L had only the linear terms, a flux such as u^2 u_x
+# would be explicit.  The first step uses the two-stage Radau IIA method.
 def _semi_implicit(steps: ImplicitSteps, z: Array, grid: TimeGrid) -> Iterator[Array]:
-    """Return (3/2 M - dt L) z^{n+1} = M (2 z^n - z^{n-1}/2) + dt (2 N(z^n) - N(z^{n-1})), N = R - L z."""
+    """Yield states of (3/2 M - dt L) z^{n+1} = M (2 z^n - z^{n-1}/2) + dt (2 N(z^n) - N(z^{n-1})), N = R - L z."""
     system, dt = steps.system, grid.dt
     L, mass = system.jacobian(0.0, z), np.asarray(system.mass)
     before, rate = z, system.rate(0.0, z) - L @ z

@@ -16,21 +16,24 @@ from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 
 
 class ImplicitMidpoint(RungeKutta):
-    """Order two."""
+    """Implicit midpoint rule of order two."""
 
     name, ORDER = "implicit_midpoint", 2
     tableau = collocation(np.array([0.5]))
 
     def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """Return all steps, in the eigenbasis of an autonomous K, else by one Cholesky factorisation for each step."""
+        """Return the observed states.
+
+        If K is constant, the steps use its eigenbasis.  Otherwise, each step needs a Cholesky factorisation.
+        """
         if system.reaction is not None or not system.symmetric:
             return super().advance(system, grid)
         loads = grid.dt * system.load(grid.midpoints)
         if system.autonomous:
-            # in its eigenbasis all modes are independent, and several steps are one multiplication
+            # In the eigenbasis of K, the modes are independent, and one multiplication can advance several steps.
             eigenvalues, basis = system.modes
             scaled = 0.5 * grid.dt * eigenvalues
-            # then 1 + s lambda > 0 for every mode; for lambda >= 0 the factor below is at most one in size (thm:im)
+            # Require 1 + s lambda > 0 for every mode.  For lambda >= 0, the factor below is at most 1 in size (thm:im).
             if not scaled.min() > -1.0:
                 least = 1 + scaled.min()
                 raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite: least eigenvalue {least:.3g}")
@@ -38,7 +41,7 @@ class ImplicitMidpoint(RungeKutta):
             return Trajectory(grid.observed_times, recurrence(factor, forcing, system.initial, basis, grid))
         identity = np.eye(len(system.initial))
 
-        # K(t) has no common eigenbasis; Cholesky fails where eq:im_retained may have no solution
+        # K(t) has no common eigenbasis.  Cholesky fails if eq:im_retained may have no solution.
         def step(alpha: Array, given: tuple[float, Array]) -> Array:
             half = 0.5 * grid.dt * system.stiffness(given[0])
             return factorise(identity + half, given[0], definite=True)(alpha - half @ alpha + given[1])

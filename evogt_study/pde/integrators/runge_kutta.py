@@ -1,9 +1,9 @@
-"""Implicit Runge-Kutta methods for alpha' + K(t) alpha + r(alpha, t) = b(t), by tableau (A, c) and closing weights.
+"""Implicit Runge-Kutta methods for alpha' + K(t) alpha + r(alpha, t) = b(t), with a tableau (A, c) and weights d.
 
     U_i = alpha^n + dt sum_j a_ij (b_j - K_j U_j - r_j(U_j)),    alpha^{n+1} = (1 - sum_i d_i) alpha^n + sum_i d_i U_i
 
-with everything at t_n + c_j dt.  The closing needs no further product with K, which is large: d picks the last stage of
-a stiffly accurate method, and is b^T A^{-1} otherwise.
+with K_j, b_j and r_j at t_n + c_j dt.  The closing weights d avoid another product with the large matrix K.  A stiffly
+accurate method selects its last stage by d.  Another method has d = b^T A^{-1} with the weights b of the method.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import scipy  # which imports its parts when they are first used: workers start sooner
+import scipy  # imports its subpackages at their first use, so workers start sooner
 from scipy.linalg.lapack import dgetrf, dgetrs
 
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError
@@ -27,15 +27,15 @@ from evogt_study.schema.parameters import parameter_field
 
 MAX_ITERATIONS = 40
 CONTRACTION = 0.3
-"""Rate of Newton's iteration above which the matrix is factorised again."""
+"""Convergence rate of Newton's method above which it factorises the matrix again."""
 STAGNATION = 1e-11
-"""Relative change below which an iteration that does not contract has ended by rounding."""
+"""Relative change below which a slow iteration counts as converged, because rounding errors limit it."""
 Solver = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Tableau:
-    """A method by its matrix A (s, s) and closing weights d (s,).  The nodes are c = A 1."""
+    """Tableau of a method: its matrix A (s, s) and its closing weights d (s,).  The nodes are c = A 1."""
 
     matrix: Array
     closing: Array
@@ -46,7 +46,7 @@ class Tableau:
 
     @property
     def groups(self) -> list[slice]:
-        """Groups of stages that are solved together: single stages if A is lower triangular, else all."""
+        """Groups of stages to solve together.  If A is lower triangular, each stage is a group."""
         count = len(self.matrix)
         one_by_one = not np.triu(self.matrix, 1).any()
         return [slice(i, i + 1) for i in range(count)] if one_by_one else [slice(0, count)]
@@ -56,25 +56,25 @@ class Tableau:
         return np.asarray(grid.start + (np.arange(grid.steps)[:, None] + self.nodes) * grid.dt)
 
 
-# by the monomials' moments: with three nodes the Vandermonde matrix is well-conditioned
+# The integrals come from monomials, because the Vandermonde matrix of up to three nodes is well-conditioned.
 def collocation(nodes: Array) -> Tableau:
     """Return the tableau of collocation at the nodes c: a_ij = int_0^{c_i} l_j, with Lagrange polynomials l_j."""
     powers = np.arange(len(nodes))
     inverse = np.linalg.inv(nodes[:, None] ** powers)
     matrix = nodes[:, None] ** (powers + 1) / (powers + 1) @ inverse
     weights = 1.0 / (powers + 1) @ inverse
-    # with a last node of 1 the last stage is the new state. Else d = A^{-T} b, by which it follows from the stages
-    # alone: their slopes, which K makes large, would lose digits
+    # If the last node is 1, the last stage is the new state.  Otherwise d = A^{-T} b computes the new state from the
+    # stages.  The slopes of the stages would lose digits, because K is large.
     return Tableau(matrix, np.eye(len(nodes))[-1] if nodes[-1] == 1.0 else np.linalg.solve(matrix.T, weights))
 
 
-# the damping start of methods that are not L-stable (Rannacher): incompatible data decay at once
+# the first steps of methods that are not L-stable, which damp incompatible data (Rannacher)
 IMPLICIT_EULER = Tableau(np.ones((1, 1)), np.ones(1))
 
 
 @dataclass(frozen=True)
 class RungeKutta(Integrator):
-    """An implicit Runge-Kutta method.  Its `start` may have half steps of the implicit Euler rule."""
+    """Implicit Runge-Kutta method.  With `start`, its first steps use the implicit Euler rule."""
 
     GENERAL = True
     tableau: ClassVar[Tableau]
@@ -108,39 +108,39 @@ class RungeKutta(Integrator):
 
 
 def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-    """Return the observed states of the method of this tableau."""
+    """Return the observed states of `system`, advanced by the method with this tableau."""
     A, d, count, times = tableau.matrix, tableau.closing, len(tableau.matrix), tableau.times(grid)
     if system.linear and system.autonomous and system.symmetric:
-        # in the eigenbasis of K a step is one multiplication for each mode
+        # in the eigenbasis of K, a step is one multiplication for each mode
         eigenvalues, basis = system.modes
-        # modes may grow, as a reaction makes them: refused is only what a stage cannot be solved for
+        # A reaction may let modes grow.  The method only fails if a stage is not solvable.
         least = 1.0 + grid.dt * eigenvalues.min() * np.abs(np.linalg.eigvals(A)).max()
         if not least > 0.0:
             raise IndefiniteStiffnessError(f"I + dt A x K is not positive definite: least eigenvalue {least:.3g}")
         stages = np.eye(count) + grid.dt * eigenvalues[:, None, None] * A
         factor = 1.0 - d.sum() + np.linalg.solve(stages, np.ones((len(stages), count, 1)))[:, :, 0] @ d
-        factor[eigenvalues == 0.0] = 1.0  # exactly, so that the mass is constant
+        factor[eigenvalues == 0.0] = 1.0  # exactly 1, so that the mass is constant
         weights = np.einsum("i,rij->jr", d, np.linalg.solve(stages, np.broadcast_to(A, stages.shape)))
         loads = grid.dt * system.load(times.ravel()) @ basis
         forcing = np.einsum("njr,jr->nr", loads.reshape(grid.steps, count, -1), weights)
         return Trajectory(grid.observed_times, recurrence(factor, forcing, system.initial, basis, grid))
-    # K is kept for as many times as a step has: Newton's iterations, and slopes after their stages, use it again
+    # Keep K for all times of a step, because Newton's iterations and the slopes of the stages use it again.
     stiffness: MatrixInTime = lru_cache(maxsize=count)(system.stiffness)
     if system.autonomous:
         constant = system.stiffness(0.0)
         stiffness = lambda t: constant  # noqa: E731
     known = dict(zip(times.ravel().tolist(), system.load(times.ravel()), strict=True))
     at_hand = replace(system, stiffness=stiffness, load=lambda at: np.stack([known[t] for t in at.tolist()]))
-    # to rounding, since the closing of a method may enlarge what Newton's method leaves
+    # near rounding errors, because the closing weights can enlarge the error of Newton's method
     steps = ImplicitSteps(at_hand, tolerance=1e-15)
     states = accumulate(times, lambda z, at: steps.step(tableau, z, at, grid.dt), initial=system.initial)
     return Trajectory(grid.observed_times, grid.observe(states))
 
 
-# The stride depends on the grid only, and a stride never starts from an observed state: to the last bit, no state
-# depends on which others are observed.
+# The stride depends only on the grid, and no stride starts from an observed state.  So the bits of a state do not
+# depend on the set of observed states.
 def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid: TimeGrid) -> Array:
-    """Return the observed states (S, r) of alpha <- factor alpha + forcing[n] in modes, the columns of `basis`."""
+    """Return the observed states (S, r) of alpha <- factor alpha + forcing[n] for the modes in `basis`."""
     stride = math.isqrt(grid.steps)
     powers = np.empty((stride + 1, len(factor)))
     powers[0], powers[1:] = 1.0, factor
@@ -162,14 +162,15 @@ def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid
         for force in forcing[step:wanted]:
             alpha = factor * alpha + force
         step, states[place] = wanted, alpha
-    # one product for each state: in a product of several the rounding of one depends on how many they are
+    # One product for each state, because the rounding errors of a joint product depend on the number of states.
     return np.asarray((basis @ states[:, :, None])[:, :, 0])
 
 
 class ImplicitSystem(Protocol):
-    """M y' = R(t, y).  R(t, y) = load(t) + J(t) y if the system is linear.
+    """System M y' = R(t, y).  If it is linear, then R(t, y) = load(t) + J(t) y.
 
-    mass: a sparse matrix, or the diagonal (R,) of a matrix, whose zeros are algebraic rows.  symmetric: of M and J.
+    The `mass` M is a sparse matrix, or the diagonal (R,) of a matrix.  A zero on the diagonal marks an algebraic row.
+    `symmetric` is True if M and J are symmetric.
     """
 
     @property
@@ -190,9 +191,10 @@ class ImplicitSystem(Protocol):
 
 @dataclass(eq=False)
 class ImplicitSteps:
-    """M (U_i - z) - dt sum_j a_ij R(U_j, t_j) = 0, so algebraic rows are R(U_i) = 0 in every stage.
+    """Solver for the stages U_i of M (U_i - z) - dt sum_j a_ij R(U_j, t_j) = 0.
 
-    tolerance: relative error of the stages.  keep: keep Newton's factors from step to step.
+    Every stage solves the algebraic rows R(U_i) = 0.  The `tolerance` is the relative error of the stages.  If `keep`
+    is True, Newton's method keeps its factorisation from step to step.
     """
 
     system: ImplicitSystem
@@ -202,22 +204,22 @@ class ImplicitSteps:
     _rate: float = 1.0
 
     def step(self, tableau: Tableau, z: Array, times: Array, dt: float) -> Array:
-        """Return the state after one step, by the times of its stages (s,)."""
+        """Return the state after a step from `z` with stages at `times` (s,)."""
         A, d = tableau.matrix, tableau.closing
         stages, slopes = np.tile(z, (len(A), 1)), np.zeros((len(A), len(z)))
         for group in tableau.groups:
             block, known = A[group, group], dt * A[group, : group.start] @ slopes[: group.start]
-            # a first stage with a zero block is explicit: the state itself
+            # a first stage with a zero block is explicit and equals the state
             if block.any():
                 solve = self._solve_linear if self.system.linear else self._solve
                 stages[group] = solve(block, z, known, times[group], dt)
-            # nothing follows the last group except the closing, which takes stages
+            # no slopes for the last group, because the closing weights need only the stages
             for i in range(group.start, group.stop if group.stop < len(A) else group.start):
                 slopes[i] = self.system.rate(float(times[i]), stages[i])
         return np.asarray((1.0 - d.sum()) * z + d @ stages)
 
     def make_consistent(self, z: Array, t: float) -> Array:
-        """Solve for the algebraic rows by Newton's method."""
+        """Return the state `z` with algebraic fields that solve the algebraic rows, by Newton's method."""
         if not isinstance(self.system.mass, np.ndarray):
             empty = self.system.mass.diagonal() == 0.0
         else:
@@ -235,12 +237,12 @@ class ImplicitSteps:
         raise DivergedError(f"Newton's method did not converge for the algebraic fields at t = {t:.6g}")
 
     def _solve_linear(self, A: Array, z: Array, known: Array, times: Array, dt: float) -> Array:
-        """Return the stages of a group of a linear system, (m, R)."""
+        """Return the stages of one group, (m, R), for a linear system."""
         system, key = self.system, (A.tobytes(), dt)
         side = (_multiply(system.mass, z) + known + dt * A @ system.load(times)).ravel()
         solver = self._known.get(key)
         if solver is None:
-            # by Cholesky: half the work of LU, and it fails where the step is not positive definite
+            # Cholesky needs half the work of LU, and it fails if the matrix is not positive definite.
             definite = len(A) == 1 and system.symmetric
             solver = factorise(self._matrix(A, np.tile(z, (len(A), 1)), times, dt), float(times[-1]), definite=definite)
             if system.autonomous:
@@ -248,7 +250,7 @@ class ImplicitSteps:
         return solver(side).reshape(known.shape)
 
     def _solve(self, A: Array, z: Array, known: Array, times: Array, dt: float) -> Array:
-        """Return the stages of a group by Newton's method from the state, (m, R)."""
+        """Return the stages of one group, (m, R), by Newton's method with the state `z` as initial guess."""
         stages, before, system, size = np.tile(z, (len(A), 1)), None, self.system, np.inf
         key, instants = (A.tobytes(), dt), times.tolist()
         fresh = key not in self._known or not self.keep or self._rate > 0.2
@@ -263,7 +265,7 @@ class ImplicitSteps:
             change = self._known[key](residual.ravel()).reshape(stages.shape)
             stages, size = stages - change, float(np.linalg.norm(change))
             scale, rate = float(np.linalg.norm(stages)), 0.0 if before is None else size / before
-            # The rest is a geometric series of the contraction rate; nothing is known of it after a first change.
+            # The rest is a geometric series of the convergence rate.  After the first change the rate is unknown.
             rest = size if before is None else size * rate / max(1.0 - rate, 1e-3)
             if rest <= self.tolerance * scale or (rate > 0.5 and size <= STAGNATION * scale):
                 self._rate = rate
@@ -273,7 +275,7 @@ class ImplicitSteps:
         raise DivergedError(f"Newton's method did not converge at t = {times[-1]:.6g}: last change {size:.3g}")
 
     def _matrix(self, A: Array, stages: Array, times: Array, dt: float) -> Any:
-        """Return M - dt A x J, with J of each stage, (m R, m R)."""
+        """Return the matrix M - dt A x J with the Jacobian J of each stage, (m R, m R)."""
         slopes = [self.system.jacobian(t, U) for U, t in zip(stages, times.tolist(), strict=True)]
         mass, (count, size) = self.system.mass, stages.shape
         if not isinstance(slopes[0], np.ndarray):
@@ -289,14 +291,14 @@ class ImplicitSteps:
 
 
 def _multiply(mass: Any, z: Array) -> Array:
-    """Return M z of states (..., R)."""
+    """Return the product M z for states (..., R)."""
     return np.asarray(mass * z if isinstance(mass, np.ndarray) else (mass @ z.T).T)
 
 
 def factorise(matrix: Any, t: float, *, definite: bool = False) -> Solver:
-    """Return the solver of a matrix, dense in C order or sparse; a dense matrix is overwritten.
+    """Return the solver of a sparse matrix, or of a dense matrix in C order, which the solver overwrites.
 
-    Raises IndefiniteStiffnessError if it is singular, or not positive definite where it should be.
+    Raises IndefiniteStiffnessError if a dense matrix is singular, or if `definite` is True and it is indefinite.
     """
     if not isinstance(matrix, np.ndarray):
         return make_sparse_solver(matrix, symmetric=definite)
@@ -306,7 +308,8 @@ def factorise(matrix: Any, t: float, *, definite: bool = False) -> Solver:
         except np.linalg.LinAlgError as error:
             raise IndefiniteStiffnessError(f"the step is not positive definite at t = {t:.6g}: {error}") from None
         return lambda side: np.asarray(scipy.linalg.cho_solve(factor, side, check_finite=False))
-    # in C order the transpose is Fortran's, which LAPACK factorises in place, and trans=1 solves with the matrix itself
+    # The transpose of the matrix is in Fortran order, so LAPACK factorises it in place.  The argument trans=1 then
+    # solves with the matrix itself.
     factors, pivots, failed = dgetrf(matrix.T, overwrite_a=True)
     if failed:
         raise IndefiniteStiffnessError(f"the matrix of a step is not invertible at t = {t:.6g}")

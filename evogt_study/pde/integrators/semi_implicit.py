@@ -1,4 +1,4 @@
-"""Schemes with an implicit K and an explicit reaction: the stabilised step, and backward differentiation."""
+"""Semi-implicit schemes with an implicit K and an explicit reaction: the stabilised step and a BDF formula."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 from evogt_study.schema.parameters import parameter_field, real
 
 Side = Callable[[Array, Array, Array], float]
-"""Function (alpha, r, dt b) -> shift of a step.  It turns alpha in place into its right-hand side."""
+"""Function (alpha, r, dt b) -> shift of a step.  It overwrites alpha with the right-hand side of the step."""
 
 
 class SemiImplicit(Integrator):
-    """Scheme (shift I + dt K) alpha^{n+1} = side(alpha^n, r(alpha^n), dt b^{n+1}), with the energy after every step."""
+    """Scheme (shift I + dt K) alpha^{n+1} = side(alpha^n, r(alpha^n), dt b^{n+1}) that records the energy."""
 
     @abstractmethod
     def shifts(self, dt: float) -> tuple[float, ...]:
-        """Return the shifts of all steps."""
+        """Return the shifts that the steps use."""
 
     @abstractmethod
     def side(self, dt: float) -> Side:
-        """Return the function that computes the right-hand sides of one march."""
+        """Return the function that computes the right-hand sides for all steps of a run."""
 
-    # in the eigenbasis of K a step is one division a mode; b and Phi~ are rotated into it
+    # In the eigenbasis of K, a step is one division per mode.  The code transforms b and Phi~ to this basis.
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """Advance alpha(0) to final_time.  Return the observed states and the energy after every step."""
+        """Return the observed states and the energy at every step."""
         if not system.autonomous or not system.symmetric:
             factors: dict[float, Callable[[Array], Array]] = {}
 
@@ -53,7 +53,7 @@ class SemiImplicit(Integrator):
         if not least > 0.0:
             matrix = "(1 + S dt) I + dt K"
             raise IndefiniteStiffnessError(f"{matrix} is not positive definite: least eigenvalue {least:.3g}")
-        # the system in the coordinates basis^T alpha; K itself stays, since a step has its parts
+        # the system in the coordinates basis^T alpha, without K, because `diagonals` has its eigenvalues
         lifting, reaction = system.lifting, system.reaction
         if lifting is not None:
             mass, flux = lifting.mass, lifting.flux
@@ -74,12 +74,16 @@ class SemiImplicit(Integrator):
         self, system: GalerkinSystem, grid: TimeGrid, solve: Callable[[float, Array, float], Array],
         form: Callable[[Array, float], float],
     ) -> Trajectory:  # fmt: skip
-        """Return the march by (shift, rhs, t) -> (shift I + dt K)^{-1} rhs, perhaps in place, and alpha . K alpha."""
+        """Return the states and energies.
+
+        The function `solve` maps (shift, rhs, t) to (shift I + dt K)^{-1} rhs and may overwrite rhs.  The function
+        `form` maps (alpha, t) to alpha . K alpha.
+        """
         times, lifting, side, energies = grid.step_times, system.lifting, self.side(grid.dt), list[float]()
         zeros, damping = np.zeros_like(system.initial), getattr(self, "stabilization", 0.0)
         reacted = (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepare()
 
-        # in blocks, so that loads and nodal liftings of few times are in memory at once
+        # Compute in blocks, so that only the loads and nodal liftings of few times are in memory.
         def advance() -> Iterator[Array]:
             alpha, nodal, flux, own = system.initial.copy(), None, None, None
             for first in range(0, grid.steps + 1, TIMES_AT_ONCE):
@@ -95,7 +99,7 @@ class SemiImplicit(Integrator):
                     slope, bulk = reacted(alpha, None if nodal is None else nodal[n], float(t))
                     lifted = 0.0 if flux is None or own is None else float(2.0 * (alpha @ flux[n]) + own[n])
                     energies.append(0.5 * (form(alpha, t) + lifted) + bulk)
-                    if n < len(following):  # the last time has an energy, and no step
+                    if n < len(following):  # the last time has an energy but no step
                         alpha = solve(side(alpha, slope, loads[n]), alpha, float(following[n]))
 
         states = grid.observe(advance())
@@ -105,23 +109,24 @@ class SemiImplicit(Integrator):
         return grid.step_times
 
     def check(self, problem: Problem) -> None:
-        """Nothing is refused."""
+        """Accept every problem."""
 
 
 @dataclass(frozen=True)
 class StabilizedSemiImplicit(SemiImplicit):
-    """Order one; also for problems with a potential, whose energy it records.
+    """Stabilised semi-implicit step for gradient flows (eq:ac_scheme), of order one.
 
-    The stabilised semi-implicit step for gradient flows (eq:ac_scheme), first order in time.
+    For a problem with a potential, the integrator records the energy after every step.
 
         ((1 + S dt) I + dt K) alpha^{n+1} = (1 + S dt) alpha^n + dt (b - g(alpha^n)),    K and b at t_{n+1}
 
-    The linear terms are implicit, the reaction g_i = (F'(u^n), phi~_i)_q is explicit, and S >= 0 damps a step.
-    For F'' <= 2S wherever the solution goes, b = 0 and a diffusion that does not depend on time, the energy
+    The linear terms are implicit, the reaction g_i = (F'(u^n), phi~_i)_q is explicit, and S >= 0 damps each step.
+    The energy
 
         E_q(u) = sum_q w_q [ a |grad u|^2 / 2 + F(u) ]
 
-    does not increase.  With a lifting u = u_b + phi~ . alpha, and the damping is of u: -S (u_b^{n+1} - u_b^n) joins b.
+    does not increase if F'' <= 2S at all values of the solution, b = 0, and the diffusion is constant in time.  With a
+    lifting, u = u_b + phi~ . alpha, and the damping of u adds -S (u_b^{n+1} - u_b^n) to b.
     """
 
     name = "stabilized_semi_implicit"
@@ -134,7 +139,7 @@ class StabilizedSemiImplicit(SemiImplicit):
         return (1.0 + self.stabilization * dt,)
 
     def side(self, dt: float) -> Side:
-        """Return (1 + S dt) alpha^n - dt r^n + dt b^{n+1} (eq:ac_scheme)."""
+        """Return the function that computes (1 + S dt) alpha^n - dt r^n + dt b^{n+1} (eq:ac_scheme)."""
         (shift,) = self.shifts(dt)
 
         def side(alpha: Array, slope: Array, load: Array) -> float:
@@ -147,11 +152,11 @@ class StabilizedSemiImplicit(SemiImplicit):
         return side
 
 
-# 2 r^n - r^{n-1} extrapolates the reaction to t_{n+1} to second order, so that no nonlinear system is solved
+# The extrapolation 2 r^n - r^{n-1} of the reaction to t_{n+1} has order two and avoids a nonlinear system.
 class ImexBDF2(SemiImplicit):
-    """Order two; explicit in a nonlinear reaction or a potential, whose energy it records.
+    """Two-step backward differentiation formula of order two with an explicit reaction.
 
-    The two-step backward differentiation formula with an explicit reaction, of order two.
+    For a problem with a potential, the integrator records the energy after every step.
 
         (3/2 I + dt K) alpha^{n+1} = 2 alpha^n - alpha^{n-1}/2 + dt (b^{n+1} - 2 r(alpha^n) + r(alpha^{n-1}))
 
@@ -161,11 +166,11 @@ class ImexBDF2(SemiImplicit):
     name, ORDER = "imex_bdf_2", 2
 
     def shifts(self, dt: float) -> tuple[float, ...]:
-        """Return 1 for the first step, by the implicit Euler rule, and 3/2 for the others."""
+        """Return the shift 1 for the first step, which uses the implicit Euler rule, and 3/2 for later steps."""
         return 1.0, 1.5
 
     def side(self, dt: float) -> Side:
-        """Return the function of right-hand sides, which keeps the previous state and reaction."""
+        """Return the function that computes the right-hand sides and keeps the previous state and reaction."""
         before: list[Array] = []
 
         def side(alpha: Array, slope: Array, load: Array) -> float:

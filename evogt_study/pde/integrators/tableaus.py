@@ -1,4 +1,4 @@
-"""Integrators that are only a tableau: Gauss, Radau IIA, SDIRK, trapezoidal and implicit Euler."""
+"""The Gauss, Radau IIA, SDIRK, trapezoidal and implicit Euler methods, each given by its tableau."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy as np
 from evogt_study.pde.integrators.runge_kutta import IMPLICIT_EULER, RungeKutta, Tableau, collocation
 
 GAMMA = 1.0 - np.sqrt(0.5)
-"""Diagonal of `SDIRK2`: the smaller root of gamma^2 - 2 gamma + 1/2, so that it has order two and is L-stable."""
+"""Diagonal of `SDIRK2`.  The smaller root of gamma^2 - 2 gamma + 1/2 gives order two and L-stability."""
 
 
 class Gauss2(RungeKutta):
-    """Gauss method of order four, which keeps the norm of modes that do not decay."""
+    """Gauss method of order four, which conserves the norm of modes without decay."""
 
     name, ORDER = "gauss_2", 4
     tableau = collocation(0.5 + np.sqrt(3.0) / 6.0 * np.array([-1.0, 1.0]))
@@ -39,7 +39,7 @@ class RadauIIA3(RungeKutta):
 
 
 class SDIRK2(RungeKutta):
-    """SDIRK method of order two, L-stable.  Its stages are solved one after the other."""
+    """SDIRK method of order two, L-stable.  It solves one stage after another."""
 
     name, ORDER = "sdirk_2", 2
     tableau = Tableau(np.array([[GAMMA, 0.0], [1.0 - GAMMA, GAMMA]]), np.array([0.0, 1.0]))

@@ -1,13 +1,13 @@
 """Methods for partial differential equations that a study can name.
 
-- `evolution`: the paper's method
-- `field_evolution`: the same for several fields or nonlinear fluxes
+- `evolution`: the paper's method for one field
+- `field_evolution`: the paper's method and P1 elements for several fields or nonlinear fluxes
 - `p1_fem`: P1 finite elements
 - `finite_difference`: finite differences
-- `space_time_regression`: time as an additional input, by least squares; collocation in stages of an IMEX scheme
+- `space_time_regression`: least squares in space and time, and collocation in the stages of an IMEX scheme
 - `solver`: a user function that solves the problem of the study
-- `problem_method`: the common part of these methods: a problem with parameters of its own, outputs, measurements
+- `problem_method`: the common part of these methods, with the problem, its parameters and the outputs
 - `declarations`: variables that these methods record, and parameters of the paper's method
 - `recording`: scalars, histories, fields and certificates of a solution
-- `problem_kind`: problems in formulas, as a kind of problem
+- `problem_kind`: formula problems as a kind of problem
 """

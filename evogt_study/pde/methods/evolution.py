@@ -1,4 +1,4 @@
-"""The paper's method as a method of a study: from parameters to a record."""
+"""The paper's method as a method of a study, which computes a record from parameters."""
 
 from __future__ import annotations
 
@@ -45,17 +45,19 @@ from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, hash_canonical_json, json_text
 
 FRAGMENTED = 1.25
-"""Resident memory for each byte of large arrays, because freed memory does not all return to the system."""
+"""Resident memory per byte of large arrays.  It exceeds 1, because the system does not regain all freed memory."""
 TANH, FACTORED, DOP853 = 25, 30, 12
-"""Operations of the rough work: a tanh with its derivatives; an SVD or eigendecomposition over N^3; stages of a step of
-the reference of the coefficients."""
+"""Numbers for estimates of operations.
+
+They are the operations of a tanh with its derivatives, the operations of an SVD divided by N^3, and the number of
+stages in a step of `dop853`."""
 NOTHING_TO_MEASURE_AGAINST = (
     "`record` must leave out {} for a problem without exact solution or reference (output.record)"
 )
 
 
 class Evolution(ProblemCase):
-    """One run of Evo-GTransNet (Algorithm 1).  Raises ParameterError if the parameters do not fit together."""
+    """One run of Evo-GTransNet (Algorithm 1).  Raises ParameterError if its parameters contradict each other."""
 
     NAME = "evolution"
     PARAMETERS = EvolutionParameters
@@ -66,7 +68,7 @@ class Evolution(ProblemCase):
 
     @classmethod
     def of(cls, spec: MethodSpec) -> Method:
-        """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
+        """Return the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
         return FieldEvolutionCase.of(spec) if has_fields(spec.problem) else super().of(spec)
 
     @classmethod
@@ -94,9 +96,9 @@ class Evolution(ProblemCase):
 
     def __init__(self, method: ProblemMethod, values: Values) -> None:
         super().__init__(method, values)
-        # what a key needs, and what may not fit together
+        # create the parts that the run key needs and that can raise ParameterError
         self.dictionary, self.integrator = make_dictionary(values), make_integrator(values)
-        # two times if no output uses them, so that such runs are one
+        # if no output uses the times, all such cases share the run with two times
         times = method.output.times if recording.select_arrays(method.output) else 2
         self.grid = make_time_grid(values["final_time"], values["dt"], times)  # type: ignore[arg-type]
         if "coefficient_reference" in values:
@@ -104,13 +106,13 @@ class Evolution(ProblemCase):
 
     @cached_property
     def discretisation(self) -> Discretisation:
-        """Dictionary, rules, time grid and integrator of the case."""
+        """Settings of the case: dictionary, quadrature rules, time grid and integrator."""
         given = self.given
         named = given.coefficient_reference
         settings = {key: getattr(given, f"coefficient_{key}") for key in ("rtol", "atol", "max_step")}
         used = {key: value for key, value in settings.items() if value is not None and named != "eigendecomposition"}
         return Discretisation(
-            dictionary=self.dictionary, seed=given.seed if self.dictionary.RANDOM else 0,  # runs of all seeds are one
+            dictionary=self.dictionary, seed=given.seed if self.dictionary.RANDOM else 0,  # all seeds share a run
             tau=given.tau, quadrature=given.quadrature, validation=given.validation, grid=self.grid,
             integrator=self.integrator, assessment=given.assessment, decomposition=given.decomposition or SVD,
             coefficient_reference=None if named is None else CoefficientReference(named, **used),
@@ -136,7 +138,7 @@ class Evolution(ProblemCase):
 
     @property
     def reference_content(self) -> dict[str, Value]:
-        """Parameters of the reference if it is not the exact solution."""
+        """Parameters that identify the reference.  They are empty for the exact solution."""
         given = self.given
         if given.reference is None or given.reference == references.EXACT:
             return {}
@@ -148,8 +150,8 @@ class Evolution(ProblemCase):
             content["reference_points"] = given.reference_points
         return content | ({} if given.reference_dt is None else {"reference_dt": given.reference_dt})
 
-    # A factory's problem has no dimension before it is made.  Then 0 is used for its domain, because the key of the
-    # problem identifies the domain.
+    # The dimension is unknown until a factory makes its problem.  The key then has 0 for the domain, because the key of
+    # the problem identifies the domain.
     @property
     def stages(self) -> Mapping[str, Hashable]:
         problem = self.method.problem_identity(self.values)
@@ -167,19 +169,19 @@ class Evolution(ProblemCase):
         clock = recording.StageClock(share)
         share = clock if recording.STAGE_SECONDS in output.record else share
         norms, wanted = [name for name in NORMS if name in output.record], select_certificates(output.record)
-        # states between those that are saved, which the certificates interpolate
+        # the certificates interpolate states between the saved states
         passed = list_knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
         solution = solve_arrays(problem, self.discretisation, share, reference, norms, passed)
         made = check_finite(
             recording.make_record(solution, output, recording.compute_certificates(solution, wanted, share, identity))
         )
-        # where nothing that is recorded shows it
+        # the record may contain no value that is not finite
         if not np.isfinite(solution.trajectory.coefficients[-1]).all():
             raise DivergedError("the solution is not finite at the final time")
         return clock.add_to(made) if share is clock else made
 
     def reference(self, problem: Problem) -> Reference | None:
-        """Return the reference for errors in place of the exact solution.  Raises ParameterError and ProblemError."""
+        """Return the reference for errors, or None for the exact solution.  Raises ParameterError and ProblemError."""
         given, named = self.given, self.given.reference
         named = self.method.references.get(str(named), named)
         return references.make_reference(
@@ -198,7 +200,7 @@ class Evolution(ProblemCase):
         elif "error_history" in method.output.record and not _has_final_error(method, self.given.reference):
             raise StudyError(NOTHING_TO_MEASURE_AGAINST.format("error_history"))
         given = self.given
-        # everything that determines the outcome of `check_problem`: not seeds and widths
+        # the result of `check_problem` depends on these settings, and not on seeds and widths
         key = hash_canonical_json(
             [
                 method.problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
@@ -207,13 +209,13 @@ class Evolution(ProblemCase):
                 given.reference or "", given.coefficient_reference or "",
             ]
         )  # fmt: skip
-        if key not in method.checked:  # many cases have the same problem, and looking at all of its nodes takes time
+        if key not in method.checked:  # many cases share a problem, and its check takes time
             with np.errstate(all="ignore"):
                 self.check_problem(method.problem(self.values))
             method.checked.add(key)
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise InputError if the problem's data and the run's parameters do not fit together."""
+        """Raise InputError if the data of the problem contradict the parameters or the outputs of the case."""
         run, wanted = self.discretisation, self.method.output.record
         measured = [name for name in ("error_history", *NORMS) if name in wanted]
         if self.reference(problem) is None and problem.exact is None and measured:
@@ -231,7 +233,7 @@ class Evolution(ProblemCase):
             run.coefficient_reference.check(problem)
         run.integrator.check(problem)
         run.dictionary.check_dimension(problem.domain.feature_dimension)
-        # the diffusion of a user's problem may not even be a function
+        # the diffusion of a user's problem can be an object of any type
         with report_user_errors(f"`diffusion` of {self.method.source.name}"):
             nodes = make_quadrature("quadrature", run.quadrature, problem)
             check_diffusion(problem, nodes, run.integrator.times(run.grid))
@@ -239,7 +241,7 @@ class Evolution(ProblemCase):
         if run.assessment is not None:
             make_quadrature("assessment", run.assessment, problem)
 
-    # multiplications and additions of dense products only: what is of lower order disappears in the timing
+    # The estimate counts only the operations of dense products, because other operations take little time.
     @property
     def work(self) -> float | None:
         problem, given, run = self.method.example(self.values), self.given, self.discretisation
@@ -248,7 +250,7 @@ class Evolution(ProblemCase):
         d, widths, N, steps = problem.dimension, run.dictionary.widths, run.dictionary.N, run.grid.steps
         Q, V = run.quadrature.count(d), run.validation.count(d)
         A = 0 if run.assessment is None else run.assessment.count(d)
-        r = min(N, Q)  # in place of the rank (app:scaling)
+        r = min(N, Q)  # upper bound of the rank (app:scaling)
         layers = 2 * sum(map(operator.mul, widths, widths[1:])) + TANH * sum(widths)
         features = layers * ((1 + d) * (Q + A) + V)
         space = 2 * Q * N**2 + FACTORED * N**3 + 2 * (1 + d) * (Q + A) * N * r
@@ -268,8 +270,8 @@ class Evolution(ProblemCase):
             flops += estimate_difference_flops(problem, given.reference_points, own.steps)
         return estimate_seconds(flops)
 
-    # Phi with its SVD's copies, the retained basis with its gradients, and the validation features: whatever is alive
-    # at once, since stages hand their arrays on
+    # The largest arrays that exist at one time are Phi with the copies for its SVD, or the retained basis with its
+    # gradients and the validation features.
     @property
     def memory(self) -> float:
         run, dimension = self.discretisation, self.method.dimension(self.values)
@@ -288,8 +290,8 @@ class Evolution(ProblemCase):
 
 
 def _has_final_error(method: ProblemMethod, reference: Value | None) -> bool:
-    """Return True if the final error may be measured.  It is unknown for the problem of a factory."""
+    """Return True if a run can measure the final error, or if only the factory of the problem can tell."""
     return reference not in (None, references.EXACT) or method.source.has_exact is not False
 
 
-_write_saved_times = lru_cache(maxsize=MAX_CACHED_TEXTS)(lambda grid: json_text(grid.saved))  # as neighbouring cases
+_write_saved_times = lru_cache(maxsize=MAX_CACHED_TEXTS)(lambda grid: json_text(grid.saved))  # often equal

@@ -1,4 +1,4 @@
-"""Methods of a study for several fields or nonlinear fluxes: the paper's method, and P1 finite elements."""
+"""The paper's method and P1 finite elements for several fields or nonlinear fluxes, as methods of a study."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ _TOLERANCE, _KEPT, FRESH = 1e-13, "kept", "fresh"
 
 
 def has_fields(problem: object) -> bool:
-    """Return True if the problem of a study, or the object in a file that it names, has fields or nonlinear fluxes."""
+    """Return True if the problem of a study has several fields or nonlinear fluxes.  It loads a problem in a file."""
     return isinstance(problem.load() if isinstance(problem, UserCode) else problem, FieldProblem)
 
 
 def solve_fields(
     data: FieldData, run: Discretisation, tolerance: float = 1e-13, keep: bool = True, share: Share = compute_stage
 ) -> FieldSolution:
-    """Solve in one retained space for each field (eq:retained_basis).
+    """Solve a problem with one retained space for each field (eq:retained_basis).
 
-    Raises ParameterError for an integrator that cannot advance the fields, EmptySpaceError, and DivergedError if
-    Newton's method does not converge.
+    Raises ParameterError if the integrator cannot advance the fields, EmptySpaceError if a trial matrix is zero, and
+    DivergedError if Newton's method does not converge.
     """
     check_integrator(run.integrator)
 
@@ -84,9 +84,10 @@ def solve_fields(
 
 @dataclass(frozen=True)
 class Newton(Labelled):
-    """Settings of Newton's method.  factors: "kept" while the iteration contracts, or "fresh" in each iteration.
+    """Settings of Newton's method.
 
-    Raises ParameterError for an invalid value.
+    With `factors` "kept", the method reuses a factorisation while the iteration contracts.  With "fresh", it computes a
+    factorisation in each iteration.  Raises ParameterError for an invalid value.
     """
 
     tolerance: float = _TOLERANCE
@@ -104,7 +105,7 @@ class Newton(Labelled):
 
 @dataclass(frozen=True, kw_only=True)
 class FieldParameters:
-    """Parameters of a case, except the parameters of its dictionary, integrator and problem."""
+    """Parameters of a case except the parameters of its dictionary, integrator and problem."""
 
     dictionary: str = same_as(EvolutionParameters, "dictionary")
     seed: int = parameter_field("an integer >= 0", integer(0), "seed of the dictionary's random draws", default=0)
@@ -126,7 +127,7 @@ class FieldParameters:
 
 
 class FieldCase(ProblemCase):
-    """One run for several fields or nonlinear fluxes."""
+    """One run of a problem with several fields or nonlinear fluxes."""
 
     SOLVES_FIELDS = True
     RECORDABLE = ("error_history", "field", "integral_history")
@@ -152,7 +153,7 @@ class FieldCase(ProblemCase):
 
     @property
     def observed(self) -> TimeGrid:
-        """The time grid.  Raises ParameterError."""
+        """Time grid of the case.  Raises ParameterError if the step or the saved times are invalid."""
         output = self.method.output
         return make_time_grid(self.given.final_time, self.given.dt, output.times if output.record else 2)
 
@@ -169,15 +170,15 @@ class FieldCase(ProblemCase):
 
     @abstractmethod
     def solve(self, data: FieldData, share: Share) -> FieldSolution:
-        """Return the solution at the observed times."""
+        """Return the solution of the case at the observed times."""
 
     def make_reference(self, data: FieldData) -> Reference | None:
-        """Return the reference in place of the exact solution.  By default there is none."""
+        """Return the reference for errors, or None for the exact solution, which is the default."""
         return None
 
     @abstractmethod
     def diagnose(self, solution: FieldSolution) -> dict[str, float]:
-        """Return values of the `SCALARS` of the method."""
+        """Return the values of the `SCALARS` of this method."""
 
     def run(self, share: Share) -> Record:
         data: Any = self.method.shared_problem(self.values, share)
@@ -222,7 +223,7 @@ def _describe(dims: tuple[str, ...], values: Any, long_name: str) -> Datum:
 
 
 class FieldEvolutionCase(FieldCase):
-    """One run of the paper's method."""
+    """One run of the paper's method for several fields or nonlinear fluxes."""
 
     NAME = "field_evolution"
     PARAMETERS = FieldParameters
@@ -230,7 +231,7 @@ class FieldEvolutionCase(FieldCase):
 
     @cached_property
     def discretisation(self) -> Discretisation:
-        """All settings except the problem."""
+        """Settings of the run except the problem."""
         given, dictionary = self.given, make_dictionary(self.values)
         return Discretisation(
             dictionary=dictionary, seed=given.seed if dictionary.RANDOM else 0, tau=given.tau,

@@ -1,6 +1,6 @@
-"""The common part of the PDE methods: a problem with parameters of its own, and outputs to record.
+"""The common part of the PDE methods: the problem of a study, its parameters, and the outputs to record.
 
-`ProblemSource` makes the problem of a case from formulas or from a user's factory.
+`ProblemSource` makes the problem of a case from formulas or from a user function.
 """
 
 from __future__ import annotations
@@ -48,26 +48,30 @@ from evogt_study.schema.values import Value, Values, canonical_json, hash_text, 
 from evogt_study.schema.variables import Variable
 
 OF_FORMULAS = "parameter of the problem's formulas"
-"""Comment of a parameter of formulas in a result."""
+"""Comment in a result for each parameter of the formulas."""
 _LETTERS = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
     "psi omega"
 )
 GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
-"""Greek letters by their names, for long names in a result."""
+"""Greek letters by their names, for the long names of parameters in a result."""
 MAY_BE_NAN = ("initial_error", "error_history", "field")
-"""Variables that may be NaN: errors relative to zero, and fields outside of a domain."""
+"""Variables that may be NaN, because an error is relative to zero or a field is outside of its domain."""
 MAY_BE_INFINITE = ("error_bound", "error_bound_absolute", "error_indicator", "error_upper", "error_bound_estimated")
-"""Variables that may be infinite: upper bounds."""
+"""Variables that may be infinite, because they are upper bounds."""
 PLAIN = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
-"""Parameters of the methods that only set numbers, besides parameters of integrators."""
+"""Parameters that enter the run key and not the setup, besides the parameters of integrators."""
 _NODE_FLOPS = 200
-"""Operations for each validation node.  Timed cases scale all predictions."""
+"""Estimated operations per validation node.  The times of finished cases correct all estimates."""
 
 
 @dataclass(frozen=True, eq=False)
 class ProblemSource:
-    """Function `make` from values of `parameters` to the problem that `content` identifies.  Messages use `name`."""
+    """Source of the problems of a study.
+
+    The function `make` returns the problem for values of `parameters`.  The `content` identifies the source, and
+    messages use its `name`.
+    """
 
     name: str
     parameters: Mapping[str, Parameter]
@@ -85,10 +89,10 @@ class ProblemSource:
 
     @staticmethod
     def of(given: object) -> ProblemSource:
-        """Return the source for a formula problem, or for the object of a user's file."""
+        """Return the source for a formula problem or for an object in a Python file of the user."""
         loaded: Any = given.load() if isinstance(given, UserCode) else given
         if isinstance(loaded, (FormulaProblem, FieldProblem)):
-            # not their name, since the same formulas are the same problem
+            # without the name, because the formulas determine the problem
             if isinstance(loaded, FieldProblem):
                 content = loaded.content
                 if isinstance(given, UserCode) and loaded.terms is not None:
@@ -109,18 +113,18 @@ class ProblemSource:
                 getattr(loaded, "potential", None) is not None, loaded.dimension, loaded,
             )  # fmt: skip
         if not isinstance(given, UserCode):
-            raise StudyError(f"`problem` must be in formulas or a function, got {type(given).__name__}")
+            raise StudyError(f"`problem` must be a formula problem or a function, got {type(given).__name__}")
         name = Path(given.reference).name if ".py:" in given.reference else given.reference
         factory = _check_problem(loaded, name, given)
         return ProblemSource(name, read_signature(loaded, name), dict(given.identity), factory, None, None, None)
 
 
 def declare_formula_parameter(name: str) -> Parameter:
-    """Return the declaration of a parameter of the formulas."""
+    """Return the declaration of the parameter `name` of a formula problem."""
     return Parameter(name, "a finite number", real(), GREEK.get(name, name), OF_FORMULAS)
 
 
-# SystemExit too: a factory that calls sys.exit must not end the command
+# Catch SystemExit too, so that a factory that calls sys.exit does not end the command.
 def _check_problem(factory: Callable[..., Any], name: str, code: UserCode) -> Callable[..., Problem]:
     objects = dict(code.objects)
 
@@ -130,7 +134,7 @@ def _check_problem(factory: Callable[..., Any], name: str, code: UserCode) -> Ca
                 problem = factory(**{each: to_argument(value, objects) for each, value in values.items()})
         except InputError:
             raise
-        except (Exception, SystemExit) as error:  # a user's factory can raise anything
+        except (Exception, SystemExit) as error:  # a factory can raise any exception
             raise ProblemError(f"`{name}` raised {type(error).__name__}: {error}") from error
         if not isinstance(problem, Problem) or problem.dimension not in (1, 2, 3):
             got = type(problem).__name__ if not isinstance(problem, Problem) else f"dimension {problem.dimension!r}"
@@ -141,9 +145,9 @@ def _check_problem(factory: Callable[..., Any], name: str, code: UserCode) -> Ca
 
 
 class TextCache:
-    """Cache of the texts that `make` returns for names and values.  It identifies a value by its id.
+    """Cache of the texts that the function `make` returns for names and values.  It identifies a value by its id.
 
-    Neighbouring cases share most of their values.  A cached text takes a tenth of the time of a new one.
+    Neighbouring cases share most of their values.  The cache returns a text in a tenth of the time of `make`.
     """
 
     def __init__(self, names: Iterable[str], make: Callable[[str, Value], str]) -> None:
@@ -152,7 +156,7 @@ class TextCache:
         self._values: list[Value] = []  # a reference to each value, so that no other object gets its id
 
     def __call__(self, values: Values) -> list[str]:
-        """Return the text of each name with its value in `values`."""
+        """Return the text for each name and its value in `values`."""
         try:
             return [known[id(values[name])] for name, known in self._known.items()]
         except KeyError:
@@ -168,7 +172,7 @@ class TextCache:
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """The parameters that a case uses, their defaults, and the entries of its setup."""
+    """Parameters that a case uses, with their defaults and with the entries of its setup."""
 
     key_only: tuple[str, ...]
     defaults: Mapping[str, Value]
@@ -178,7 +182,7 @@ class Usage:
 
 @dataclass(frozen=True, eq=False)
 class ProblemMethod(Method):
-    """A method of this package for one problem and one choice of outputs.  `kind` is the class of its cases."""
+    """Method of this package for the problem and the outputs of a study.  `kind` is the class of its cases."""
 
     variables: ClassVar[Mapping[str, Variable]] = VARIABLES
     keywords: ClassVar[tuple[str, ...]] = KEYWORDS
@@ -188,9 +192,9 @@ class ProblemMethod(Method):
     parameters: Mapping[str, Parameter]
     kind: Any = field(default=None, kw_only=True)
     references: Mapping[str, UserCode] = field(default_factory=dict, kw_only=True)
-    """User functions that are reference solutions, by the text that names them."""
+    """User functions that are references for errors, by their names in the study."""
     of_kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
-    """Names of the parameters of all dictionaries and of all integrators, by the parameter that names one."""
+    """Names of the parameters of all dictionaries and integrators, under "dictionary" and "time_integrator"."""
     known_examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
     known_usages: dict[object, Usage] = field(default_factory=dict, repr=False, kw_only=True)
     checked: set[str] = field(default_factory=set, repr=False, kw_only=True)
@@ -200,19 +204,19 @@ class ProblemMethod(Method):
         cls, spec: MethodSpec, parameters: Mapping[str, Parameter], recordable: tuple[str, ...], directions: int = 0,
         *, solves_fields: bool = False, **more: Any,
     ) -> Self:  # fmt: skip
-        """Make the method for `spec`, whose own `parameters` join the problem's; `more` are fields of its own.
+        """Return the method for `spec` with its `parameters` and the parameters of the problem.
 
-        directions: of its features, besides the directions of space.  solves_fields: it solves problems with several
-        fields or nonlinear fluxes, and no others.
+        Its features have more `directions` than the space.  If `solves_fields` is True, the method solves problems with
+        several fields or nonlinear fluxes, and no other problems.  The constructor also gets the arguments `more`.
 
         Raises StudyError if the problem or an output does not exist.
         """
         if spec.problem is None or isinstance(spec.problem, Alternatives):
             known = f"one of {', '.join(problems.BUILT_IN)}, file.py:factory or a [problem] table"
-            raise StudyError(f"`problem` must be given for the method {spec.method}. Use {known}")
+            raise StudyError(f"the method {spec.method} needs a `problem`. Use {known}")
         source, output = ProblemSource.of(spec.problem), spec.output or Output()
         if isinstance(source.statement, FieldProblem) and not solves_fields:
-            raise StudyError(f"the method {spec.method} must have a problem with one field and linear fluxes")
+            raise StudyError(f"the method {spec.method} needs a problem with one field and linear fluxes")
         unknown = [name for name in output.record if name not in recordable]
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
@@ -223,7 +227,7 @@ class ProblemMethod(Method):
         }
         parameters = add_kinds(parameters, spec.kinds)
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
-        if source.dimension is not None and "radius" in parameters:  # the default follows the dimension
+        if source.dimension is not None and "radius" in parameters:  # the default depends on the dimension
             radius = choose_radius(source.dimension + directions)
             parameters = {**parameters, "radius": replace(parameters["radius"], default=radius)}
         references = {code.reference: code for code in spec.references}
@@ -249,23 +253,23 @@ class ProblemMethod(Method):
     def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]
         known = self.source.parameters
         plain = {name for name in self.parameters if name in PLAIN or name in self.of_kinds.get("time_integrator", ())}
-        if "seed" in known:  # the problem is checked for each seed
+        if "seed" in known:  # each seed gives a problem to check
             plain.remove("seed")
         return frozenset(plain.union(name for name in known if self.parameters[name] is known[name]))
 
     @cached_property
     def defaults(self) -> Mapping[str, Value]:
-        """Default values of the parameters."""
+        """Default values of all parameters of the method."""
         return {**get_defaults(self.parameters), **getattr(self.kind, "DEFAULTS", {})}
 
     def find_usage(self, case: ProblemCase) -> Usage:
-        """Return how a case with this dictionary and integrator uses its parameters."""
+        """Return the usage of parameters by `case`, which cases with equal dictionary and integrator share."""
         values, unused = case.values, case.list_unused()
         key = values.get("dictionary"), values.get("time_integrator"), *unused, *values
         if key not in self.known_usages:
             kinds = list_kinds(self.parameters, values)
             own = {name: parameter for kind in kinds for name, parameter in kind.parameters().items()}
-            # parameters of dictionaries and integrators that the case does not name, and its own
+            # the parameters of other dictionaries and integrators, and the unused parameters of the case
             every = {name for names in self.of_kinds.values() for name in names}
             others = ({*unused} | (every - {*own})) - {*self.source.parameters}
             if any(issubclass(kind, Dictionary) and not kind.RANDOM for kind in kinds):
@@ -277,7 +281,7 @@ class ProblemMethod(Method):
 
             def make_entry(name: str, value: Value) -> str:
                 text, written = self.value_text(name, value), self.written_name(name)
-                if text == texts.get(name):  # a default is no part of the setup
+                if text == texts.get(name):  # a default value does not enter the setup
                     return ""
                 return f"{json_text(written)}:{text if written == name else f'[{text}]'}"
 
@@ -299,11 +303,11 @@ class ProblemMethod(Method):
         return canonical_json(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
 
     def written_name(self, name: str) -> str:
-        """Return the name of a parameter in setups.  N1 = 240 is hidden = [240]."""
+        """Return the name of a parameter in setups, which write N1 = 240 as hidden = [240]."""
         return "hidden" if name == "N1" and name not in self.source.parameters else name
 
     def problem_text(self, values: Values) -> str:
-        """Return the identity of the problem of a case as canonical JSON."""
+        """Return canonical JSON that identifies the problem of a case."""
         given = [(name, json_text(value)) for name, value in self.problem_values(values).items()]
         return _write_problem_text(self.content_text, tuple(given))
 
@@ -313,21 +317,21 @@ class ProblemMethod(Method):
 
     @cached_property
     def content_text(self) -> str:
-        """The formulas of the problem, or the user's file, as canonical JSON."""
+        """Canonical JSON of the formulas of the problem, or of the fingerprint of the user function."""
         return canonical_json(self.source.content)
 
     def problem_values(self, values: Values) -> dict[str, Value]:
-        """Return the parameters of the problem."""
+        """Return the values of the parameters of the problem."""
         return {name: values[name] for name in self.source.parameters if name in values}
 
     def problem(self, values: Values) -> Problem:
         """Return the problem of one case.  Raises ProblemError or ParameterError if its data cannot be used."""
         given = self.problem_values(values)
         for name, value in given.items():
-            # a parameter of the method that a formula uses as well: the method may admit what is no number
+            # a formula uses a parameter of the method, which can have values that are not numbers
             declared = self.parameters[name] is not self.source.parameters[name]
             if declared and (isinstance(value, bool) or not isinstance(value, (int, float))):
-                raise ParameterError(name, "a number where a formula uses it", value)
+                raise ParameterError(name, "a number, because a formula uses it", value)
         stated = values.get("final_time")
         final_time = stated if isinstance(stated, float) else None
         statement: Any = self.source.statement
@@ -339,9 +343,9 @@ class ProblemMethod(Method):
         return problem
 
     def example(self, values: Values) -> Problem | None:
-        """Return a problem like the case's, for estimates; None if a user's factory does not make one.
+        """Return an example of the problem for estimates, or None if the function of the user raises an error.
 
-        For formulas one case is enough: parameters do not change how they split.
+        All cases of a formula problem share one example.
         """
         key = self.problem_text(values) if self.source.statement is None else ""
         if key not in self.known_examples:
@@ -353,42 +357,42 @@ class ProblemMethod(Method):
         return self.known_examples[key]
 
     def dimension(self, values: Values) -> int:
-        """Return d for estimates.  It is 2 if it is not known."""
+        """Return the dimension d for estimates, or 2 if d is unknown."""
         if self.source.dimension is not None:
             return self.source.dimension
         problem = self.example(values)
         return 2 if problem is None else problem.dimension
 
     def shared_problem(self, values: Values, share: Share) -> Problem:
-        """Return the problem, shared by the cases of a batch."""
+        """Return the problem of a case.  The cases of a batch share the object."""
         with warnings.catch_warnings(
             action="ignore", category=AccuracyWarning
-        ):  # the check of the study has given them
+        ):  # the check of the study gives these warnings
             return share("problem", self.problem_identity(values), lambda: self.problem(values))
 
 
 class ProblemCase(BoundCase):
-    """A case of a `ProblemMethod` with these values."""
+    """Case of a `ProblemMethod`, given by the values of its parameters."""
 
     NAME: ClassVar[str]
     VERSION: ClassVar[int] = 1
-    """Version of the method.  It grows if equal parameters give other numbers, or if a default changes."""
+    """Version of the method.  It increases if equal parameters give other results, or if a default changes."""
     PARAMETERS: ClassVar[Any]
     RECORDABLE: ClassVar[tuple[str, ...]]
     SCALARS: ClassVar[tuple[str, ...]]
     DIRECTIONS_OF_TIME: ClassVar[int] = 0
-    """Directions of its features besides the directions of space."""
+    """Number of directions of the features besides the directions of space."""
     SOLVES_FIELDS: ClassVar[bool] = False
-    """True if it solves problems with several fields or nonlinear fluxes, and no others."""
+    """True if the method solves only problems with several fields or nonlinear fluxes."""
     DEFAULTS: ClassVar[Values] = {}
-    """Values of undeclared defaults, which do not enter a key either."""
+    """Defaults of parameters without a declared default.  They do not enter the run key."""
 
     def __init__(self, method: Any, values: Values) -> None:
         self.method, self.values = method, values
 
     @classmethod
     def of(cls, spec: MethodSpec) -> Method:
-        """Make the method whose cases these are.  Raises StudyError if the problem or an output does not exist."""
+        """Return the method with cases of this class.  Raises StudyError if the problem or an output does not exist."""
         own = declared_parameters(cls.PARAMETERS)
         return ProblemMethod.declare(
             spec, own, cls.RECORDABLE, cls.DIRECTIONS_OF_TIME, solves_fields=cls.SOLVES_FIELDS, kind=cls
@@ -396,43 +400,43 @@ class ProblemCase(BoundCase):
 
     @classmethod
     def list_scalars(cls, method: ProblemMethod, values: Values) -> tuple[str, ...]:
-        """Return the single numbers that a record has."""
+        """Return the names of the scalars in a record."""
         return (*(() if method.source.has_exact is False else ("error",)), *cls.SCALARS)
 
     @classmethod
     def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
-        """Return the parameters of stages that cases share, by default of the problem: the method's are alike."""
+        """Return the names of the parameters that determine the stages, in the order in which batches group cases."""
         own = {*declared_parameters(cls.PARAMETERS)}.union(*method.of_kinds.values())
         return (*method.source.parameters, *(name for name in method.parameters if name in own))
 
     @cached_property
     def given(self) -> Any:
-        """Parameter values as objects."""
+        """Parameters of the case as an object of the class `PARAMETERS`."""
         return make_typed(self.PARAMETERS, self.values)
 
     @property
     def observed(self) -> Any:
-        """The observed times.  Raises ParameterError."""
+        """Time grid of the case.  Raises ParameterError if the step or the saved times are invalid."""
         return make_time_grid(self.given.final_time, self.given.dt, self.method.output.times)
 
     def check(self) -> None:
         problem: Any = self.method.problem(self.values)
-        len(self.observed.saved_times)  # raises where they do not fit
+        len(self.observed.saved_times)  # raises ParameterError for invalid times
         make_quadrature("validation", self.given.validation, problem)
         with np.errstate(all="ignore"):
             self.check_problem(problem)
 
     def check_problem(self, problem: Any) -> None:
-        """Raise InputError if the method cannot solve the problem, or record an output."""
+        """Raise InputError if the method cannot solve the problem or cannot record an output."""
 
     def list_unused(self) -> tuple[str, ...]:
-        """Return parameters of the method that the case does not use."""
+        """Return the names of the parameters that the case does not use."""
         return ()
 
     @property
     def usage(self) -> Usage:
-        """Usage of the parameters by this case."""
-        known = self.__dict__  # the lock of `cached_property` takes a tenth of the time of a key
+        """Parameters that this case uses, with their defaults."""
+        known = self.__dict__  # `cached_property` would add a tenth to the time of a key
         if "_usage" not in known:
             known["_usage"] = self.method.find_usage(self)
         usage: Usage = known["_usage"]
@@ -449,7 +453,7 @@ class ProblemCase(BoundCase):
 
     @property
     def times_text(self) -> str:
-        """Canonical JSON of the saved times, or null if no output uses them."""
+        """Canonical JSON of the saved times, or null if no output uses the times."""
         return canonical_json(self.observed.saved_times.tolist()) if self.method.output.record else "null"
 
     @property
@@ -458,29 +462,30 @@ class ProblemCase(BoundCase):
         return f'{self.usage.opening},"times":{self.times_text},"values":{{{entries}}}}}'
 
 
-@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same
+@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases share the problem
 def _write_problem_text(content: str, given: tuple[tuple[str, str], ...]) -> str:
     return json_object({"content": content, "values": json_object(dict(given))})
 
 
-make_time_grid = lru_cache(maxsize=MAX_CACHED_TEXTS)(TimeGrid.of)  # neighbouring cases have the same
+make_time_grid = lru_cache(maxsize=MAX_CACHED_TEXTS)(TimeGrid.of)  # neighbouring cases share the grid
 
 
-# dgemm does 5e10 to 9e10 on a core, and other parts less.  Timed cases scale the predictions in any case.
+# dgemm does 5e10 to 9e10 operations per second on a core, and other parts do less.  The times of finished cases correct
+# all estimates.
 def estimate_seconds(flops: float) -> float:
-    """Estimate the seconds of some operations: 3e10 each second on a core of 2024, plus a millisecond."""
+    """Estimate the seconds of a run with 3e10 operations per second, on a core of 2024, plus a millisecond."""
     return 1e-3 + flops / 3e10
 
 
-# NaN and infinity are data of a run that diverged; as values of an ok run they would spoil every mean
+# NaN and infinity show that a run diverged.  In a run with status ok, they would make every mean useless.
 def check_finite(record: Record) -> Record:
-    """Return the record itself.  Raises DivergedError if a number in it is not finite.
+    """Return the record unchanged.  Raises DivergedError if a number in the record is not finite.
 
-    Errors relative to zero (at the start, or in a history) may be NaN, and so may an exact solution, and fields off
-    their domain.  Upper bounds may be infinite.
+    Errors relative to zero, exact solutions, and fields outside of their domain may be NaN.  Upper bounds may be
+    infinite.
     """
     for name, datum in record.variables.items():
-        if not datum.dims and math.isfinite(datum.values):  # as a rule, in a tenth of the time
+        if not datum.dims and math.isfinite(datum.values):  # the common case, ten times faster
             continue
         bad = ~np.isfinite(datum.values)
         if name in MAY_BE_NAN:
@@ -493,10 +498,10 @@ def check_finite(record: Record) -> Record:
     return record
 
 
-# The author of the study sees any error of a user function as one line, not as a traceback.
+# The user sees any error of a user function as one line instead of a traceback.
 @contextmanager
 def report_user_errors(named: str) -> Iterator[None]:
-    """Raise ProblemError for any exception of user functions except InputError."""
+    """Turn any exception of user functions in a `with` block, except InputError, into a ProblemError."""
     try:
         yield
     except InputError:
@@ -507,7 +512,7 @@ def report_user_errors(named: str) -> Iterator[None]:
 
 
 def make_quadrature(name: str, rule: Rule, problem: Problem) -> Quadrature:
-    """Return the rule of the parameter `name`.  Raises ParameterError for too many nodes."""
+    """Return the nodes and weights of the rule in parameter `name`.  Raises ParameterError for too many nodes."""
     try:
         return problem.domain.quadrature(rule)
     except ParameterError as error:
@@ -516,21 +521,21 @@ def make_quadrature(name: str, rule: Rule, problem: Problem) -> Quadrature:
 
 @dataclass(frozen=True, kw_only=True)
 class StepParameters:
-    """Parameters of each baseline with time steps."""
+    """Parameters that all baselines with time steps have."""
 
     validation: Rule = same_as(EvolutionParameters, "validation")
     dt: float = same_as(EvolutionParameters, "dt")
     final_time: float = same_as(EvolutionParameters, "final_time")
 
 
-# baselines share no stage except the problem: their matrices depend on all of their parameters
+# Cases of baselines share only the problem, because the matrices depend on all of their parameters.
 class BaselineCase(ProblemCase):
-    """One case of a baseline."""
+    """Case of a baseline method."""
 
     def check_problem(self, problem: Problem) -> None:
         record = self.method.output.record
         if problem.exact is None and "error_history" in record:
-            raise ProblemError("`exact` must be known where `record` asks for error_history, got a problem without it")
+            raise ProblemError("`record` must leave out error_history for a problem without `exact`")
         if problem.potential is None and "free_energy_history" in record:
             raise ProblemError("`record` must leave out free_energy_history for a problem without potential")
 
@@ -547,18 +552,21 @@ class BaselineCase(ProblemCase):
 
     @abstractmethod
     def flops(self, problem: Problem) -> float:
-        """Estimate the operations of the solution."""
+        """Estimate the number of floating-point operations of a run."""
 
     def run(self, share: Share) -> Record:
         return check_finite(self.solve(self.method.shared_problem(self.values, share)))
 
     @abstractmethod
     def solve(self, problem: Problem) -> Record:
-        """Solve the case."""
+        """Solve the problem and return the record of the run."""
 
-    # one evaluation at the validation nodes for all times and all that is measured there
+    # Evaluate once at the validation nodes, for all times and all measurements.
     def measure(self, problem: Problem, evaluate: Callable[[Array], Array], scalars: Mapping[str, float]) -> Record:
-        """Return the outputs of a solution, nodes (P, d) -> values at the observed times (S, P), and these numbers."""
+        """Return the record with `scalars` and with the outputs of a solution.
+
+        The function `evaluate` maps nodes (P, d) to values of the solution at the observed times (S, P).
+        """
         grid, wanted = self.observed, self.method.output.record
         rule, saved = problem.domain.quadrature(self.given.validation), grid.saved_positions
         values = evaluate(rule.nodes)

@@ -254,7 +254,7 @@ def test_errors_are_measured_against_a_run_in_a_file(tmp_path):
     assert set(data.run_key.values).isdisjoint(keys(known))
     elsewhere = WAVE | {"exact": "exp(-t)*sin(pi*x/2)", "domain": {"lower": [0], "upper": [2]}}
     mistakes = {
-        "`reference` must be a file of what `solve` returned": (WAVE, {"reference": "none.nc"}, None),
+        "`reference` must be the file of a Dataset that `solve` returned": (WAVE, {"reference": "none.nc"}, None),
         "got none at t = 0.25": (WAVE, {}, {"times": 9, "record": ["error_history"]}),
         "`reference` must be on the problem's domain": (elsewhere, {}, None),
     }
