@@ -115,7 +115,7 @@ def test_histories_and_values_of_a_returned_solution(study, result_of, tmp_path)
     assert data.validation_values.dims == ("shift", "node")
 
 
-@pytest.mark.parametrize(("name", "message"), [("badly", "`u` of shape (3,); at the nodes it has (50,) or (2, 50)"),
+@pytest.mark.parametrize(("name", "message"), [("badly", "Return the values at the nodes, of shape (50,) or (2, 50)"),
                                             ("twice", "`error` beside `u`, from which it follows")])  # fmt: skip
 def test_what_is_no_solution_is_refused(study, name, message):
     few = '[constants]\nvalidation = 50\nfinal_time = 0.1\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(pi*x)"\n'

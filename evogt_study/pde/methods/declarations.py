@@ -32,8 +32,9 @@ from evogt_study.schema.values import Value, Values
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Variable
 
 MAX_CACHED_TEXTS = 1024
-"""Maximum number of texts, dictionaries or time grids in a cache of the planning.  Neighbouring cases share them.
-Without the cache, the keys of the cases take twice the time."""
+"""Largest number of texts, dictionaries or time grids in a cache.  Neighbouring cases share them.
+
+The cache halves the time to make the run keys."""
 MOST_QUADRATURE_DEFECT = 0.5
 """The paper's runs have at most 0.317: 80 points in studies/paper/quadrature.toml, with up to 5 times the error of 120.
 In 3-D gaussian_rf of 320 features (gamma = 2.5) on 14 points per direction has 0.55, and 39 times the error of 20."""
@@ -218,7 +219,7 @@ _RULE = (
 
 @lru_cache(maxsize=64)  # which the runs of all seeds have in common
 def measure_reach(dictionary: Dictionary, dimension: int) -> Mapping[str, float]:
-    """Return how far the domain reaches out of the ball of the dictionary, or None."""
+    """Return the variable `domain_reach` if the ball of the dictionary does not contain the domain, else nothing."""
     reach = dictionary.domain_reach(dimension)
     return {REACH.name: reach} if reach > REACH.limit else {}
 
@@ -230,7 +231,7 @@ def warn_of_reach(dictionary: Dictionary, dimension: int) -> None:
 
 
 def read_quadrature_rule(raw: Any) -> Value:
-    """Read a number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``, per direction."""
+    """Return the rule of a study file, from a number of Gauss-Legendre points or from a table."""
     if isinstance(raw, (QuadratureRule, TriangleRule)):
         return raw
     given = dict(raw) if isinstance(raw, dict) else {"rule": "gauss_legendre", "points": raw}
@@ -243,9 +244,9 @@ def read_quadrature_rule(raw: Any) -> Value:
 
 
 def _read_reference(raw: Any) -> Value:
-    """Read a name, or the parts of a stored run.
+    """Return the name of a reference, or a stored solution from its parts.
 
-    A user function is only named; the method has its code.
+    For a user function, the name is enough, because the method has its code.
     """
     if isinstance(raw, str) and ":" in raw:
         return raw
@@ -258,7 +259,7 @@ def _read_reference(raw: Any) -> Value:
 
 @dataclass(frozen=True, kw_only=True)
 class EvolutionParameters:
-    """Parameters of a case of the method, except the parameters of its dictionary, integrator and problem."""
+    """Parameters of a case except the parameters of its dictionary, integrator and problem."""
 
     dictionary: str = parameter_field(
         FAMILIES.wanted, registry_key(FAMILIES), "dictionary of prescribed features", short="dictionary", kinds=FAMILIES
@@ -318,10 +319,10 @@ class EvolutionParameters:
 
 # Behind the name, which decides about them, as a reader of a result's coordinates expects.
 def add_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, str, int]] = ()) -> dict[str, Parameter]:
-    """Return the parameters of a method with the parameters of its dictionaries and integrators behind their names.
+    """Return the parameters of a method, including the parameters of its dictionaries and integrators.
 
-    The dictionaries and integrators are all of this distribution, and of other packages those in `named`
-    (`MethodSpec.kinds`).  A case has values for the parameters of its own dictionary and integrator only.
+    These are the dictionaries and integrators of this package, and the kinds of other packages in `named`
+    (`MethodSpec.kinds`).  A case has values only for the parameters of its own dictionary and integrator.
 
     Raises StudyError if two classes declare one parameter differently.
     """
@@ -355,7 +356,7 @@ PARAMETERS = add_kinds(declared_parameters(EvolutionParameters))
 
 
 def list_kinds(parameters: Mapping[str, Parameter], values: Values) -> list[type[Parametrised]]:
-    """Return the dictionary and the integrator that a case names."""
+    """Return the classes of the dictionary and of the integrator of a case."""
     names = [name for name, parameter in parameters.items() if parameter.kinds is not None and name in values]
     return [parameters[name].kinds[str(values[name])] for name in names]  # type: ignore[index]  # they have kinds
 
@@ -366,7 +367,7 @@ def _make_kind(kind: Any, positional: tuple[str, ...], *own: tuple[str, Value]) 
 
 
 def make_dictionary(values: Values) -> Dictionary:
-    """Return the dictionary of a case.  Raises ParameterError."""
+    """Return the dictionary of a case.  Raises ParameterError if its parameters are invalid."""
     name = str(values["dictionary"])
     family = FAMILIES[name]
     given = [(own, values[own]) for own in family.parameters() if own in values]
@@ -375,7 +376,7 @@ def make_dictionary(values: Values) -> Dictionary:
 
 
 def make_integrator(values: Values) -> Integrator:
-    """Return the integrator of a case with its parameters.  Raises ParameterError."""
+    """Return the integrator of a case.  Raises ParameterError if its parameters are invalid."""
     kind = INTEGRATORS[str(values["time_integrator"])]
     given = [(own, values[own]) for own in kind.parameters() if own in values]
     for missing in kind.list_required_parameters(dict(given)):

@@ -15,14 +15,14 @@ from evogt_study.schema.records import Datum, Record
 
 @dataclass(frozen=True, kw_only=True)
 class DifferenceParameters(StepParameters):
-    """Parameters of a case of the method, except the parameters of its integrator."""
+    """Parameters of a case of finite differences except the parameters of its integrator."""
 
     time_integrator: str = same_as(EvolutionParameters, "time_integrator")
     points: int = parameter_field("an integer >= 1", integer(1), "interior points per direction", "h = 1/(points + 1)")
 
 
 class FiniteDifferences(BaselineCase):
-    """Finite differences diagonalised by the discrete sine transform, for a constant diffusion (tab:allen_cahn)."""
+    """Case of finite differences with the discrete sine transform, for a constant diffusion (tab:allen_cahn)."""
 
     NAME = "finite_difference"
     PARAMETERS = DifferenceParameters

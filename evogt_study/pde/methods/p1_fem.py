@@ -21,7 +21,7 @@ from evogt_study.schema.records import Record
 
 @dataclass(frozen=True, kw_only=True)
 class P1Parameters(StepParameters):
-    """Parameters of a case of the method."""
+    """Parameters of a case of P1 finite elements for one field."""
 
     unknowns: int = parameter_field(
         "an integer >= 1", integer(1), "interior vertices per direction", "h = 1/(unknowns + 1)"
@@ -34,13 +34,13 @@ class P1Parameters(StepParameters):
 
 @dataclass(frozen=True, kw_only=True)
 class P1FieldParameters(P1Parameters):
-    """Parameters of a case with several fields or nonlinear fluxes."""
+    """Parameters of a case of P1 finite elements for several fields or nonlinear fluxes."""
 
     newton: Newton | None = same_as(FieldParameters, "newton")
 
 
 class P1FiniteElements(BaselineCase):
-    """Continuous piecewise-linear finite elements and the implicit midpoint rule (tab:p1_fem)."""
+    """Case of continuous piecewise-linear finite elements with the implicit midpoint rule (tab:p1_fem)."""
 
     NAME = "p1_fem"
     PARAMETERS = P1Parameters
@@ -49,7 +49,7 @@ class P1FiniteElements(BaselineCase):
 
     @classmethod
     def of(cls, spec: MethodSpec) -> Method:
-        """Make the method of these cases, or of `P1Fields`."""
+        """Return the method of `spec`, with cases of `P1Fields` if the problem has fields or nonlinear fluxes."""
         solves_fields = cls is P1FiniteElements and has_fields(spec.problem)
         return P1Fields.of(spec) if solves_fields else super().of(spec)
 
@@ -65,17 +65,17 @@ class P1FiniteElements(BaselineCase):
 
     @property
     def memory(self) -> float:
-        # bytes a node of the sparse values and gradients, measured with 1 to 1.5 million nodes, with copies
+        # measured bytes per node for the sparse values and gradients with copies, at 1 to 1.5 million nodes
         d = self.method.dimension(self.values)
         return (300.0, 450.0, 600.0)[d - 1] * elements.count_nodes(d, self.given.unknowns, self.given.degree)
 
-    # 500, 4,000 and 18,000 operations an unknown: fill of the sparse factor grows with the dimension
+    # A factorisation takes 500, 4,000 or 18,000 operations per unknown, because the fill grows with the dimension.
     def flops(self, problem: Problem) -> float:
         d, steps = problem.dimension, self.observed.steps
-        factorised = self.given.unknowns**d * (500, 4_000, 18_000)[d - 1]  # sparse LU, of runs of seconds
+        factorised = self.given.unknowns**d * (500, 4_000, 18_000)[d - 1]  # sparse LU, measured in runs of seconds
         times = 1 if problem.diffusion.steady else steps
         matrices = 3 + (0 if isinstance(problem.diffusion, Separable) else times)
-        # a matrix, a product of sparse ones
+        # a matrix is a product of sparse matrices
         assembled = 250 * elements.count_nodes(d, self.given.unknowns, self.given.degree)
         # a solve takes a twentieth of a factorisation, as in `baselines.finite_elements`
         return float(matrices * assembled + (times + 0.05 * steps) * factorised)
@@ -96,7 +96,7 @@ class PodParameters(P1Parameters):
 
 
 class PodGalerkin(P1FiniteElements):
-    """Galerkin method in the leading modes of the states of `p1_fem`, and the implicit midpoint rule."""
+    """Case of the Galerkin method in the leading POD modes of `p1_fem`, with the implicit midpoint rule."""
 
     NAME = "pod_galerkin"
     PARAMETERS = PodParameters
@@ -104,13 +104,13 @@ class PodGalerkin(P1FiniteElements):
 
     @property
     def training_time(self) -> float:
-        """End time of the snapshots."""
+        """Time at which the snapshots end."""
         return float(self.given.training_time or self.given.final_time)
 
     def check_problem(self, problem: Problem) -> None:
         super().check_problem(problem)
         if not problem.is_linear:
-            raise ProblemError("pod_galerkin must have a reaction that is linear in u")
+            raise ProblemError("pod_galerkin needs a reaction that is linear in u")
         if self.training_time > self.given.final_time:
             raise ParameterError("training_time", "at most final_time", self.training_time)
 
@@ -122,7 +122,7 @@ class PodGalerkin(P1FiniteElements):
 
 
 class P1Fields(FieldCase):
-    """The same elements for several fields or nonlinear fluxes."""
+    """Case of P1 finite elements for several fields or nonlinear fluxes."""
 
     NAME = "p1_fem"
     PARAMETERS = P1FieldParameters

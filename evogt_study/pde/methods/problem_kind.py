@@ -1,4 +1,4 @@
-"""Parabolic problems in formulas, as the problem kind that this package registers."""
+"""Formula problems as a kind of problem, which this package registers by an entry point."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FormulaProblems(ProblemKind):
-    """Problems of the paper by their names, and tables of formulas."""
+    """Kind of problem that a study states by the name of a problem of the paper or by a table of formulas."""
 
     def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> FormulaProblem:
         if isinstance(stated, str):
@@ -31,7 +31,7 @@ class FormulaProblems(ProblemKind):
         given = {key: value for key, value in stated.items() if key != "kind"}
         table = validate_table(ProblemTable, given, where).model_dump(exclude_none=True)
         mesh = table.get("domain", {}).get("mesh")
-        if isinstance(mesh, str):  # a path relative to the study
+        if isinstance(mesh, str):  # the path is relative to the study file
             table["domain"] = {"mesh": str(folder / mesh)}
         if str(table["diffusion"]).endswith(".csv"):
             table["diffusion"] = str(folder / table["diffusion"])
@@ -69,7 +69,7 @@ class FormulaProblems(ProblemKind):
 
 
 def _list_entries(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Return names and texts of the entries of a table and of its subtables."""
+    """Yield the name and the text of each entry of a table and of its subtables."""
     for name, value in table.items():
         if isinstance(value, Mapping) and name != "domain":
             yield from _list_entries(value, f"{prefix}{name}.")

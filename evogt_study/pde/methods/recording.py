@@ -1,4 +1,4 @@
-"""From a solution to a record: scalars, certificates, histories, and fields on a uniform grid."""
+"""Records of solutions, with scalars, certificates, histories, and fields on a uniform grid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HISTORIES = (
     "error_history", "energy_history", "norm_history", "free_energy_history", "coefficients", "reference_coefficients",
     "singular_values",
 )  # fmt: skip
-"""Arrays of a solution that need no grid."""
+"""Names of the arrays that a record can contain without a uniform grid."""
 STAGE_SECONDS = "stage_seconds"
 RECORDABLE = (*HISTORIES, "field", *NORMS, STAGE_SECONDS, *CERTIFICATES)
 OFFLINE = ("trial functions", "weighted SVD", "retained space", "diffusion check", "nodal data", "Galerkin system")
@@ -36,7 +36,7 @@ ONLINE = ("trajectory",)
 
 
 class StageClock:
-    """A `Share` that measures the CPU seconds of each stage, without the stages inside it."""
+    """Function of the type `Share` that measures the CPU seconds of each stage without its inner stages."""
 
     def __init__(self, share: Share) -> None:
         self.share = share
@@ -44,7 +44,7 @@ class StageClock:
         self._inside = [0.0]
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """Return the result of `stage`, and measure its time."""
+        """Return the result of `stage`, and measure the time if the stage is computed."""
 
         def measure() -> T:
             self._inside.append(0.0)
@@ -59,7 +59,7 @@ class StageClock:
         return self.share(stage, key, measure)
 
     def add_to(self, record: Record) -> Record:
-        """Return the record with the seconds of the stages, offline and online."""
+        """Return the record with the seconds of each stage and the sums over offline and online stages."""
         seconds = np.array([self.seconds[name] for name in (*OFFLINE, *ONLINE)])
         parts = {"offline_seconds": seconds[: len(OFFLINE)].sum(), "online_seconds": seconds[len(OFFLINE) :].sum()}
         variables = make_scalars(parts)
@@ -69,17 +69,17 @@ class StageClock:
 
 
 def make_scalars(scalars: Mapping[str, Any]) -> dict[str, Datum]:
-    """Return single numbers as data of a record."""
+    """Return data for a record from single numbers."""
     return {name: Datum((), np.asarray(value)) for name, value in scalars.items()}
 
 
 def select_arrays(output: Output) -> tuple[str, ...]:
-    """Return the names in `record` except the certificates and seconds."""
+    """Return the names in `output.record` except the certificates and the seconds of stages."""
     return tuple(name for name in output.record if name not in CERTIFICATES and name != STAGE_SECONDS)
 
 
 def make_record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:
-    """Return scalars, certificates, the requested histories at the saved times, and their coordinates."""
+    """Return the record of a solution with the scalars, the certificates and the arrays in `output.record`."""
     space, trajectory, system, problem = solution.space, solution.trajectory, solution.system, solution.problem
     energies = trajectory.energies if problem.potential is not None else None
     known: dict[str, float] = {"error": solution.errors[-1]} if solution.has_final_error else {}
@@ -124,15 +124,15 @@ def make_record(solution: Solution, output: Output, certified: Mapping[str, Datu
 
 
 def check_norms(problem: Problem, wanted: Collection[str]) -> None:
-    """Raise ProblemError if the error seminorm is requested and the gradient of the solution is unknown."""
+    """Raise ProblemError if `wanted` has error_h1 and the gradient of the exact solution is unknown."""
     if "error_h1" in wanted and problem.exact_gradient is None:
         raise ProblemError("`record` must leave out error_h1 for a problem without `exact` as a formula")
 
 
 def measure_energies(energies: Array) -> dict[str, float]:
-    """Return the decrease of the energy in percent, and its largest increment between two steps."""
+    """Return the decrease of the energy in percent and the largest increment of the energy in one step."""
     scalars = {"energy_increment": float(np.diff(energies).max())}
-    if energies[0] == 0.0:  # there is nothing to take a percentage of
+    if energies[0] == 0.0:  # the percentage is undefined
         return scalars
     return {"energy_drop_percent": float(100.0 * (energies[0] - energies[-1]) / energies[0]), **scalars}
 
@@ -141,7 +141,7 @@ def measure_errors(
     problem: Problem, rule: Quadrature, values: Array, times: Array, wanted: Collection[str],
     saved: list[int] | slice = slice(None),
 ) -> tuple[dict[str, Datum], dict[str, Datum]]:  # fmt: skip
-    """Return errors of values at the nodes (S, Q), the wanted arrays and their coordinates, except the times."""
+    """Return the errors of values at the nodes (S, Q), the `wanted` arrays, and their coordinates except the times."""
     variables, coordinates = dict[str, Datum](), dict[str, Datum]()
     if problem.exact is not None:
         errors = relative_errors(values, problem.exact(rule.nodes, times), rule.weights)
@@ -154,14 +154,14 @@ def measure_errors(
     return variables, coordinates
 
 
-# evaluated at once at all nodes: features cost most, and are the same for all times
+# Evaluate once at all nodes, because the features cost most of the time and do not depend on time.
 def sample_fields(
     evaluate: Callable[[Array], Array], problem: Problem, times: Array, points: int
 ) -> tuple[dict[str, Datum], dict[str, Datum]]:
-    """Return the numerical and exact solution on `points` per direction with the boundary, and the coordinates.
+    """Return the numerical and the exact solution on a uniform grid with the boundary, and the coordinates.
 
-    Outside of the domain they are NaN, so a NaN of the numerical solution becomes infinity.  evaluate: nodes (P, d) ->
-    values at `times`, (S, P).
+    The grid has `points` per direction.  The function `evaluate` maps nodes (P, d) to values at `times` (S, P).  The
+    fields are NaN outside of the domain, so a NaN of the numerical solution becomes infinity.
     """
     axes = problem.domain.axes(points)
     nodes = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
@@ -181,9 +181,9 @@ def sample_fields(
 
 
 def compute_certificates(solution: Solution, wanted: Collection[str], share: Share, identity: str) -> dict[str, Datum]:
-    """Compute the `wanted` certificates.  `identity` identifies the problem.
+    """Return the `wanted` certificates of a solution.  `identity` identifies the problem.
 
-    The spectral reference of a problem is computed once, by one of the workers.
+    One worker computes the spectral reference of a problem for all workers.
     """
     if not wanted:
         return {}

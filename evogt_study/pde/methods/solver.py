@@ -1,8 +1,8 @@
-"""A user function that solves the problem of the study; the package measures the error of its solution.
+"""User functions that solve the problem of the study.  The package measures the error of their solution.
 
-The function has an argument `problem`, a `Problem`.  It may have `validation`, the nodes (Q, d) and weights (Q,) of the
-validation rule, and `times`, the saved times (S,).  It returns `u` at the nodes, at the final time (Q,) or at all saved
-times (S, Q).  The errors of `u` are measured by the same rule as for every other method.
+The function has an argument `problem`, a `Problem`.  It may also have the argument `validation`, the nodes (Q, d) and
+weights (Q,) of the validation rule, and the argument `times`, the saved times (S,).  It returns `u` at the nodes, at
+the final time (Q,) or at all saved times (S, Q).  All methods use the validation rule for their errors.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from evogt_study.schema.variables import Variable
 
 RULE, _TIMES, _SOLUTION = "validation", "times", "u"
 MADE = (PROBLEM, RULE, _TIMES)
-"""Arguments that the package supplies."""
+"""Names of the arguments that the package supplies to the function."""
 _RECORDABLE = ("error_history", "validation_values")
 JUDGED = ("error", "initial_error", *_RECORDABLE)
-"""Variables that the package computes from `u`."""
+"""Names of the variables that the package computes from `u`."""
 
 
 @dataclass(frozen=True, eq=False)
 class UserSolver(UserFunction, ProblemMethod):
-    """The user's `function`, called with the problem and the parameters of the case by name."""
+    """Method that calls a user function with the problem and the parameters of the case by name."""
 
-    variables: ClassVar[Mapping[str, Variable]] = {}  # what the function returns brings its own attributes
+    variables: ClassVar[Mapping[str, Variable]] = {}  # the returned values have their own attributes
     keywords: ClassVar[tuple[str, ...]] = ()
 
     own: tuple[str, ...]
 
     @staticmethod
     def of(spec: MethodSpec) -> UserSolver:
-        """Return the method of `spec`.  Raises StudyError without a problem, or for outputs that `u` does not give."""
+        """Return the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
         if not isinstance(spec.method, UserCode) or spec.problem is None:
             name = spec.method.reference if isinstance(spec.method, UserCode) else spec.method
-            raise StudyError(f"`problem` must be given for the method {name}, which has an argument for it")
+            raise StudyError(f"the method {name} has an argument `problem`. State a `problem` in the study")
         function = spec.method.load()
         known = declared_parameters(EvolutionParameters)
         own = {
@@ -68,19 +68,19 @@ class UserSolver(UserFunction, ProblemMethod):
         return UserSolverCase(self, values)
 
     @property
-    def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]  # the problem is all that is shared
+    def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]  # cases share only the problem
         return (*self.source.parameters, *(name for name in self.own if name not in self.source.parameters))
 
     @cached_property
     def setup(self) -> str:
-        """The setup of all cases: the code, the problem and the output."""
+        """Common part of the setups of all cases, with the code, the problem and the output."""
         fixed = {"problem": self.content_text, "times": canonical_json(self.output.times), **self.output.texts}
         common = {name: canonical_json(value) for name, value in self.describe_streams().items()}
         return json_object({"code": canonical_json(self.code.identity), **fixed, **common})
 
 
 class UserSolverCase(UserCase):
-    """One call of the function for one problem."""
+    """Case of a `UserSolver`, which is one call of the function."""
 
     @property
     def stages(self) -> Mapping[str, Hashable]:
@@ -88,9 +88,9 @@ class UserSolverCase(UserCase):
 
     @cached_property
     def times(self) -> Array:
-        """The saved times: a number of evenly spaced times from 0 to T, or the listed times."""
+        """Saved times of the case, either evenly spaced from 0 to T or listed in the study."""
         given, final = self.method.output.times, float(self.values["final_time"])  # type: ignore[arg-type]  # a number
-        # any times: a user's solver has no steps of the package that they would have to meet
+        # any times are valid, because the user function does not use the time grid of the package
         return np.linspace(0.0, final, given) if isinstance(given, int) else np.array(given)
 
     def check(self) -> None:
@@ -121,8 +121,8 @@ class UserSolverCase(UserCase):
             raise ReturnError(f"the method returned {got}. Leave it out")
         shapes = ((len(rule.weights),), (len(self.times), len(rule.weights)))
         if u.shape not in shapes:
-            known = f"at the nodes it has {shapes[0]} or {shapes[1]}"
-            raise ReturnError(f"the method returned `u` of shape {u.shape}; {known}")
+            known = f"Return the values at the nodes, of shape {shapes[0]} or {shapes[1]}"
+            raise ReturnError(f"the method returned `u` of shape {u.shape}. {known}")
         at_nodes, times = (u[None, :], self.times[-1:]) if u.ndim == 1 else (u, self.times)
         arrays = wanted if u.ndim == 2 else tuple(name for name in wanted if name != "error_history")
         variables, coordinates = measure_errors(problem, rule, at_nodes, times, arrays)

@@ -1,16 +1,18 @@
-"""Global space-time regression: time as one more input, fitted by least squares (tab:global_diagnostic).
+"""Global least-squares regression with time as an additional input of the features (tab:global_diagnostic).
+
+The ansatz
 
     u_st(x, t) = u_0(x) + t D(x) psi(x, t/T)^T alpha
 
-has the initial and the boundary values exactly.  The residual u_t - div(a grad u) - f of the strong form is sampled at
-J points of space and L positive times, and alpha minimises
+has the exact initial and boundary values.  The residual is u_t - div(a grad u) - f at J points of space and L positive
+times.  The coefficients alpha minimise
 
     || A alpha - b ||^2 + rho || alpha ||^2,    rho = ridge tr(A^T A) / N,
 
     A_j = D psi_j + t D d(psi_j)/dt - t (a Lap(D psi_j) + grad a . grad(D psi_j)),    b = f + div(a grad u_0).
 
-The dictionary is sampled in d + 1 dimensions.  Nothing in the ansatz enforces causality or the decay of the energy.
-`discrete_time_rfm` collocates in the stages of time steps instead.
+The dictionary has features in d + 1 dimensions.  The ansatz enforces neither causality nor the decay of the energy.
+The method `discrete_time_rfm` uses collocation in the stages of time steps instead.
 """
 
 from __future__ import annotations
@@ -39,8 +41,9 @@ from evogt_study.schema.parameters import declared_parameters, integer, paramete
 from evogt_study.schema.records import Record
 
 POINTS, LEVELS, RIDGE = 68, 69, 1e-10
-"""The paper's values (tab:global_diagnostic): the interior of linspace(0, 1, 70), the positive levels of
-linspace(0, T, 70), and the relative weight of the ridge term."""
+"""Values of the paper (tab:global_diagnostic) for the residual points, the time levels and the ridge term.
+
+The points are the interior of linspace(0, 1, 70), and the levels are the positive values of linspace(0, T, 70)."""
 IMPLICIT = np.array([
     [0, 0, 0, 0, 0], [0, 1 / 2, 0, 0, 0], [0, 1 / 6, 1 / 2, 0, 0], [0, -1 / 2, 1 / 2, 1 / 2, 0],
     [0, 3 / 2, -3 / 2, 1 / 2, 1 / 2],
@@ -49,19 +52,19 @@ EXPLICIT = np.array([
     [0, 0, 0, 0, 0], [1 / 2, 0, 0, 0, 0], [11 / 18, 1 / 18, 0, 0, 0], [5 / 6, -5 / 6, 1 / 2, 0, 0],
     [1 / 4, 7 / 4, 3 / 4, -7 / 4, 0],
 ])  # fmt: skip
-"""ARS(4,4,3) of Ascher, Ruuth and Spiteri (1997), of order three, whose last stage is the end of the step."""
+"""Tableaus of ARS(4,4,3) of order three (Ascher, Ruuth and Spiteri 1997).  Its last stage is the new state."""
 _MAX_ENTRIES = 100_000_000
-"""Limit of the entries of A: 0.8 GB.  The least-squares solver needs a few copies."""
-# as many as a time grid may have steps
+"""Largest number of entries of A, which takes 0.8 GB.  The least-squares solver needs a few copies of A."""
+# the largest number of steps of a time grid
 MAX_TIMES = 1_000_000
-# 343 points at most, in milliseconds; positivity of the diffusion is checked at all residual points when it runs
+# The check takes milliseconds for at most 343 points.  The run checks the diffusion at all residual points.
 SAMPLED = 7
-"""Residual points per direction, and levels, at which the data of a regression are checked."""
+"""Number of points per direction and of time levels at which the study checks the data of a regression."""
 
 
 @dataclass(frozen=True, eq=False)
 class StrongForm:
-    """A problem with the derivatives of its data that the strong form needs."""
+    """Problem with the derivatives of its data that the strong form needs."""
 
     problem: Problem
     diffusion_gradient: tuple[SpaceTimeFunction, ...]
@@ -69,7 +72,7 @@ class StrongForm:
 
 
 def derive_strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> StrongForm:
-    """Differentiate the `statement` symbolically for the parameter `values`.  u_0 is u at t = 0."""
+    """Return the strong form of a formula problem for the parameter `values`, by symbolic differentiation."""
     if statement.dimension > 2:
         raise ParameterError("dimension", "1 or 2 for space-time regression", statement.dimension)
     problem = statement(**values)
@@ -83,13 +86,13 @@ def derive_strong_form(statement: FormulaProblem, values: Mapping[str, float]) -
     )
 
 
-@lru_cache(maxsize=64)  # once a process, however many seeds and parameter values are run
+@lru_cache(maxsize=64)  # once per process for all seeds and parameter values
 def _derive_strong_form(statement: FormulaProblem) -> tuple[tuple[sympy.Expr, ...], sympy.Expr]:
-    """Return grad a and f + div(a grad u_0)."""
+    """Return the expressions grad a and f + div(a grad u_0)."""
     data = derive_terms(statement)
     initial = data.initial.subs(TIME, 0)
     gradient = [sympy.diff(data.terms.diffusion, x) for x in COORDINATES[: statement.dimension]]
-    # u_0 has no time derivative, so the source manufactured from it is -div(a grad u_0)
+    # u_0 has no time derivative, so its manufactured source is -div(a grad u_0)
     residual = data.source - derive_source(initial, data.terms)
     if residual.has(sympy.zoo, sympy.nan, sympy.oo, sympy.DiracDelta, sympy.Derivative):
         got = f"{cut(str(residual), 80)} after differentiation"
@@ -99,7 +102,7 @@ def _derive_strong_form(statement: FormulaProblem) -> tuple[tuple[sympy.Expr, ..
 
 @dataclass(frozen=True, eq=False)
 class SpaceTimeSolution:
-    """The fitted u_st: coefficients of features in d + 1 dimensions."""
+    """Solution u_st of a regression, with coefficients of features in d + 1 dimensions."""
 
     domain: Domain
     initial: Callable[[Array], Array]
@@ -110,7 +113,7 @@ class SpaceTimeSolution:
     condition: float
 
     def evaluate(self, nodes: Array, times: Array) -> Array:
-        """Return u_st, nodes (P, d) and times (S,) -> (S, P)."""
+        """Return u_st at nodes (P, d) and times (S,), as an array (S, P)."""
         scaled = (_append_time(nodes, t, self.final_time) for t in times.tolist())
         sums = np.stack([self.features.values(points) @ self.coefficients for points in scaled])
         (D,) = self.domain.boundary_factor(nodes)
@@ -121,7 +124,7 @@ def space_time_regression(
     strong: StrongForm, dictionary: Dictionary, seed: int, final_time: float, *, points: int = POINTS,
     levels: int = LEVELS, ridge: float = RIDGE,
 ) -> SpaceTimeSolution:  # fmt: skip
-    """Fit u_st on (0, T) to the strong form at `list_residual_points`.  The defaults are the paper's."""
+    """Return the fit u_st to the strong form at `list_residual_points`.  The defaults are the values of the paper."""
     check_domain(strong.problem.domain, "space-time regression")
     check_terms(strong.problem, "space-time regression")
     given = {"points": points, "levels": levels, "final_time": final_time, "ridge": ridge}
@@ -136,7 +139,7 @@ def space_time_regression(
 
 
 def check_regression_size(dimension: int, N: int, points: int, levels: int) -> None:
-    """Raise ParameterError if the matrix of the residual would not fit in memory."""
+    """Raise ParameterError if the matrix of the residual has too many entries."""
     entries = points**dimension * levels * N
     if entries > _MAX_ENTRIES:
         got = f"{points}^{dimension} x {levels} x {N} = {entries:,}"
@@ -145,38 +148,41 @@ def check_regression_size(dimension: int, N: int, points: int, levels: int) -> N
 
 def list_residual_points(dimension: int, final_time: float, points: int, levels: int) -> tuple[Array, Array]:
     """Return evenly spaced interior points of the unit cube (points^d, d), and positive times up to T (levels,)."""
-    # without the boundary and t = 0, where the ansatz has the data exactly (tab:global_diagnostic)
+    # without the boundary and t = 0, where the ansatz is exact (tab:global_diagnostic)
     along = np.linspace(0.0, 1.0, points + 2)[1:-1]
     return tensor_points([along] * dimension), np.linspace(0.0, final_time, levels + 1)[1:]
 
 
-# the diffusion is checked with equal weights: only the sign of its values matters here
+# The check of the diffusion uses equal weights, because only the sign of its values matters.
 def assemble_residual(
     strong: StrongForm, features: SmoothFeatures, nodes: Array, times: Array, final_time: float,
     widths: Sequence[int] = (),
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Return A (L J, N) and b (L J,) of the residual A alpha - b.  The `widths` of layers determine the blocks."""
+    """Return A (L J, N) and b (L J,) of the residual A alpha - b.
+
+    The `widths` of the layers determine how many nodes a block has.
+    """
     check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
     rows = np.empty((len(times), len(nodes), features.count))
     blocks = list(split_nodes(len(nodes), widths or (features.count,)))
-    with np.errstate(all="ignore"):  # values that are not finite are refused below
+    with np.errstate(all="ignore"):  # the check below reports values that are not finite
         b = strong.initial_residual(nodes, times).ravel()
         for level, t in enumerate(times.tolist()):
             for block in blocks:
                 # phi + t phi_t - t (a Lap phi + grad a . grad phi) for phi = D psi
                 psi = features.second_order(_append_time(nodes[block], t, final_time))
                 D, divergence = apply_operator(strong, psi, nodes[block], t)
-                rate = psi.gradient[nodes.shape[1]] / final_time  # the features' last input is t/T
+                rate = psi.gradient[nodes.shape[1]] / final_time  # the last input of the features is t/T
                 rows[level, block] = D * (psi.value + t * rate) - t * divergence
     A = rows.reshape(-1, features.count)
     if not (np.isfinite(b).all() and np.isfinite(A).all()):
-        sampled = "where f, grad a and div(a grad u_0) are sampled"
-        raise ProblemError(f"the strong form must be finite at the residual points, {sampled}")
+        data = "f, grad a and div(a grad u_0)"
+        raise ProblemError(f"{data} must be finite at all residual points")
     return A, b
 
 
 def apply_operator(strong: StrongForm, psi: Jet, nodes: Array, t: float) -> tuple[Array, Array]:
-    """Return D (J, 1), and a Lap phi + grad a . grad phi of phi = D psi at one time, (J, N)."""
+    """Return D (J, 1), and a Lap phi + grad a . grad phi for phi = D psi at the time `t`, (J, N)."""
     d, now = nodes.shape[1], np.array([t])
     D, dD, hessian = (part[..., None] for part in strong.problem.domain.boundary_factor(nodes, 2))
     gradient = dD * psi.value + D * psi.gradient[:d]
@@ -194,13 +200,16 @@ def _append_time(nodes: Array, t: float, final_time: float) -> Array:
 
 
 def solve_ridge(A: Array, b: Array, ridge: float) -> tuple[Array, float, float]:
-    """Minimise || A alpha - b ||^2 + rho || alpha ||^2 by the SVD of [A; sqrt(rho) I] with columns of unit norm."""
+    """Return the minimiser alpha of || A alpha - b ||^2 + rho || alpha ||^2, rho, and the condition number.
+
+    The function uses the SVD of [A; sqrt(rho) I] with columns of unit norm.
+    """
     count = A.shape[1]
     norms_squared = np.einsum("ij,ij->j", A, A)
     rho = float(ridge * norms_squared.sum() / count)
     scale = np.sqrt(norms_squared + rho)
-    scale[scale == 0.0] = 1.0  # without a ridge a column may be zero, whose coefficient the least norm makes zero
-    # columns of unit norm, as the paper's condition number is of the scaled matrix
+    scale[scale == 0.0] = 1.0  # without a ridge, a zero column gets a zero coefficient
+    # columns of unit norm, because the paper gives the condition number of the scaled matrix
     scaled = np.concatenate([A / scale, np.diag(np.sqrt(rho) / scale)])
     right = np.concatenate([b, np.zeros(count)])
     y, _, _, sigma = scipy.linalg.lstsq(scaled, right, lapack_driver="gelsd", overwrite_a=True, check_finite=False)
@@ -211,7 +220,7 @@ def solve_ridge(A: Array, b: Array, ridge: float) -> tuple[Array, float, float]:
 def march_by_collocation(
     strong: StrongForm, features: SmoothFeatures, nodes: Array, grid: TimeGrid, cutoff: float
 ) -> Iterator[Array]:
-    """Return the coefficients after each step of the discrete-time random feature method (arXiv 2604.25502).
+    """Yield the coefficients at each step of the discrete-time random feature method (arXiv 2604.25502).
 
     Each stage of an IMEX Runge-Kutta scheme is a collocation problem in the span of phi = D psi:
 
@@ -224,7 +233,7 @@ def march_by_collocation(
 
     @lru_cache(maxsize=1)
     def linearise(t: float) -> tuple[Array, Array]:
-        """Return L phi at the nodes, and the solution operator of the least squares."""
+        """Return L phi at the nodes, and the pseudo-inverse for the least squares."""
         L = apply_operator(strong, psi, nodes, t)[1]
         return L, np.asarray(scipy.linalg.pinv(values - dt / 2.0 * L, rtol=cutoff), dtype=np.float64)
 
@@ -242,7 +251,7 @@ def march_by_collocation(
 
 @dataclass(frozen=True, eq=False)
 class FreeTimes:
-    """Any times in [0, T], for a method without steps: the saved ones, and with 0 and T the observed ones."""
+    """Saved times in [0, T] for a method without steps.  The observed times are the saved times, 0 and T."""
 
     observed_times: Array
     saved_times: Array
@@ -250,7 +259,7 @@ class FreeTimes:
 
     @staticmethod
     def of(final_time: float, times: int | tuple[float, ...]) -> FreeTimes:
-        """Return a number of evenly spaced times from 0 to T, or the given times.  Raises ParameterError."""
+        """Return evenly spaced times from 0 to T, or the listed times.  Raises ParameterError for invalid times."""
         if isinstance(times, int) and times > MAX_TIMES:
             raise ParameterError("times", f"at most {MAX_TIMES:,}", times)
         saved = tuple(np.linspace(0.0, final_time, times).tolist()) if isinstance(times, int) else times
@@ -262,7 +271,7 @@ class FreeTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class FormulaParameters:
-    """Parameters of both methods, except the parameters of the dictionary."""
+    """Parameters of both methods of this module except the parameters of the dictionary."""
 
     dictionary: str = same_as(EvolutionParameters, "dictionary")
     seed: int = same_as(EvolutionParameters, "seed")
@@ -285,26 +294,26 @@ class RegressionParameters(FormulaParameters):
 
 
 class FormulaCase(BaselineCase):
-    """A case of a method that differentiates the formulas of the problem."""
+    """Case of a method that differentiates the formulas of the problem."""
 
     @property
     def strong(self) -> StrongForm:
-        """The problem with derivatives of its formulas.  Raises ProblemError if there are none."""
+        """Strong form of the problem of the case.  Raises ProblemError if the problem is not a formula problem."""
         source = self.method.source
         if not isinstance(source.statement, FormulaProblem):
-            raise ProblemError(f"{self.NAME} must have a problem in formulas, got {source.name}")
+            raise ProblemError(f"{self.NAME} needs a formula problem, got {source.name}")
         given = self.method.problem_values(self.values).items()
         numbers = {name: value for name, value in given if isinstance(value, (int, float))}
         return derive_strong_form(source.statement, numbers)
 
     def check_features(self, problem: Problem, levels: int) -> None:
-        """Raise ProblemError or ParameterError if the features or their matrix do not fit the problem."""
+        """Raise ProblemError or ParameterError if the method cannot solve the problem with these features."""
         check_domain(problem.domain, self.NAME)
         check_terms(problem, self.NAME)
         if problem.lifting is not None or problem.potential is not None:
             extra = "lifting" if problem.lifting is not None else "potential"
             wanted = "a linear problem with zero boundary values"
-            raise ProblemError(f"{self.NAME} must have {wanted}, got one with a {extra}")
+            raise ProblemError(f"{self.NAME} needs {wanted}, got a problem with a {extra}")
         dictionary, directions = make_dictionary(self.values), problem.dimension + self.DIRECTIONS_OF_TIME
         dictionary.check_dimension(directions)
         warn_of_reach(dictionary, directions)
@@ -312,7 +321,7 @@ class FormulaCase(BaselineCase):
 
 
 class SpaceTimeRegression(FormulaCase):
-    """Global least-squares regression in space and time at once (tab:global_diagnostic)."""
+    """Case of the global least-squares regression in space and time (tab:global_diagnostic)."""
 
     NAME = "space_time_regression"
     DIRECTIONS_OF_TIME = 1
@@ -327,21 +336,21 @@ class SpaceTimeRegression(FormulaCase):
     def check_problem(self, problem: Problem) -> None:
         super().check_problem(problem)
         if problem.dimension == 3:
-            raise ProblemError("space_time_regression must have a problem in one or two dimensions, got 3")
+            raise ProblemError("space_time_regression needs a problem in one or two dimensions, got 3")
         self.check_features(problem, self.given.levels)
         nodes, times = list_residual_points(problem.dimension, self.given.final_time, SAMPLED, SAMPLED)
-        # any weights: only the sign of the diffusion is looked at
+        # any weights, because the check uses only the sign of the diffusion
         check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)
-        # once, so that what has no value is refused before anything runs
+        # evaluate once, so that formulas without a value raise an error before the run
         self.strong.initial_residual(nodes[:1], times[:1])
 
     @property
     def memory(self) -> float:
         given, N = self.given, make_dictionary(self.values).N
         rows = given.points ** self.method.dimension(self.values) * given.levels + N
-        return 8.0 * 4 * float(rows * N)  # A, the scaled copy, and two of the solver's
+        return 8.0 * 4 * float(rows * N)  # A, the scaled copy, and two copies of the solver
 
-    # 25 operations of a tanh with its derivatives, as in `evolution`; 20 N^3 of the solver's SVD of a triangle
+    # A tanh with its derivatives takes 25 operations, as in `evolution`.  The SVD of the solver takes 20 N^3.
     def flops(self, problem: Problem) -> float:
         widths, D = make_dictionary(self.values).widths, problem.dimension + 1
         rows = self.given.points**problem.dimension * self.given.levels
@@ -360,7 +369,7 @@ class SpaceTimeRegression(FormulaCase):
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteTimeParameters(FormulaParameters):
-    """Parameters of a case of `discrete_time_rfm`: collocation in each time step."""
+    """Parameters of a case of `discrete_time_rfm`."""
 
     dt: float = same_as(EvolutionParameters, "dt")
     cutoff: float = parameter_field(
@@ -369,7 +378,7 @@ class DiscreteTimeParameters(FormulaParameters):
 
 
 class DiscreteTimeRandomFeatures(FormulaCase):
-    """Collocation by least squares in each stage of an IMEX Runge-Kutta scheme."""
+    """Case of `discrete_time_rfm`, collocation by least squares in each stage of an IMEX Runge-Kutta scheme."""
 
     NAME = "discrete_time_rfm"
     PARAMETERS = DiscreteTimeParameters
