@@ -40,9 +40,7 @@ class Condition:
         try:
             value = np.datetime64(self.value) if kind == "M" else float(self.value) if kind in "iuf" else self.value
         except ValueError:
-            raise InputError(
-                f"`{self.name}` has numbers or dates, got {self.value!r}. Compare it with a number or a date."
-            ) from None
+            raise InputError(f"cannot compare `{self.name}` with {self.value!r}. Use a number or a date.") from None
         if self.sign in COMPARE:
             if kind not in "iufM":
                 raise InputError(f"the values of `{self.name}` have no order, got {self.sign}. Use = or !=.")

@@ -1,8 +1,8 @@
 """Give one process the right to write a result or to compute a part of a plan.
 
 A `Lease` is a file that names its holder.  Every file system can create such a file exclusively for all of its
-machines.  The holder gives a sign of life by a new modification time of the file.  A holder is gone if its process was
-on this machine and has ended, or if it has given no sign of life for `SILENT_SECONDS`.
+machines.  The holder renews its lease by a new modification time of the file.  A holder is gone if its process was
+on this machine and has ended, or if it has not renewed its lease for `SILENT_SECONDS`.
 
 - `lock_result` holds the lease of a result file.
 - `Claims` are the leases of the parts of a plan that array tasks compute.
@@ -36,7 +36,7 @@ from evogt_study.storage import atomic
 
 HEARTBEAT_SECONDS = 10.0
 SILENT_SECONDS = 120.0
-"""Seconds without a sign of life after which a holder is gone.  A file server may pause for a minute."""
+"""Seconds without a renewal after which the holder of a lease is gone.  A file server may pause for a minute."""
 UNSIGNED_SECONDS = 2.0
 """Seconds after which the holder of an unsigned lease is gone.  A holder signs within milliseconds."""
 LIVES = 5
@@ -178,7 +178,7 @@ def _now(folder: Path) -> float:
 
 @contextmanager
 def _renew(leases: Collection[Lease]) -> Iterator[None]:
-    """Give signs of life for the leases until the end of the body.  The body may change the collection of leases."""
+    """Renew the leases every `HEARTBEAT_SECONDS` until the end of the body, which may change the collection."""
     over = threading.Event()
 
     def beat() -> None:
@@ -306,7 +306,7 @@ class Claims:
 
     @contextmanager
     def keep_alive(self) -> Iterator[None]:
-        """Give signs of life for the held claims, and release the claims at the end of the body."""
+        """Renew the held claims until the end of the body, and then release these claims."""
         try:
             with _renew(self.held.values()):
                 yield

@@ -203,7 +203,7 @@ class _PlanParts:
         return False
 
     def count_finished_case(self, part: int) -> None:
-        """Count a case whose record is on disk.  After the last case of a part, mark the part as finished."""
+        """Count a case of a part whose record is on disk.  After the last case, mark the part as finished."""
         self.left[part] -= 1
         if not self.left[part]:
             self.claims.finish(part)
