@@ -379,7 +379,7 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
     if decided < fewest:
         noun, verb = (unit, "differs") if decided == 1 else (f"{unit}s", "differ")
         units = f"{decided} {noun} that {verb}" if ties else f"{decided} {noun}"
-        return f"{units}: too few for an interval; use at least {fewest}. {first} is {score}."
+        return f"{units}: too few for an interval. Use at least {fewest}. {first} is {score}."
     numbers = f"{level} intervals: {chance}; {'' if question.scale == SHARE else 'median '}{kind} {amount}"
     if significant:
         every = f"; probability against each of the others at least {found['least']:.2f}" if count > 2 else ""

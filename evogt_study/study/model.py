@@ -358,7 +358,7 @@ class StudyModel(TomlTable):
             raise PydanticCustomError(WHOLE, "`command` must be given in place of `method`, got both")
         for key in ("template", "read", "shell", "container", "keep"):
             if self.command is None and key in given:
-                raise PydanticCustomError(WHOLE, f"`{key}` must be given with `command`, got none")
+                raise PydanticCustomError(WHOLE, f"`{key}` must be given with `command`, got no `command`")
         return self
 
     @property

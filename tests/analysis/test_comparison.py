@@ -250,7 +250,7 @@ def test_every_setup_has_its_comparison_and_the_note_says_that_p_values_are_not_
 ])  # fmt: skip
 def test_too_few_seeds_have_a_sentence_instead_of_an_interval(seeds, confidence, units, least):
     found = evs.compare(make_array(draw_separated(2, seeds)), "method", confidence=confidence)
-    text = f"{units}: too few for an interval; use at least {least}. a is lower than b on {seeds} of {units[:1]} seeds."
+    text = f"{units}: too few for an interval. Use at least {least}. a is lower than b on {seeds} of {units[:1]} seeds."
     assert found.conclusion.item() == text
     assert np.isnan(found.effect_ci).all()
     assert np.isnan(found.over_leader_ci).all()
@@ -268,7 +268,7 @@ def test_margin_and_ties_are_in_the_sentence():
     assert "on 8 of 10 seeds, equal on 2" in conclude(make_array(tied))
     tied[1, :7] = tied[0, :7]
     text = (
-        "3 seeds that differ: too few for an interval; use at least 6. a is lower than b on 3 of 10 seeds, equal on 7."
+        "3 seeds that differ: too few for an interval. Use at least 6. a is lower than b on 3 of 10 seeds, equal on 7."
     )
     assert conclude(make_array(tied)) == text
     assert evs.compare(make_array(draw_separated(2, 4)), "method", estimand="geometric_mean").significant
