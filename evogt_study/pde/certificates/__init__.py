@@ -1,9 +1,9 @@
-"""A posteriori bounds and estimates of the error of a run, as functions of arrays.
+"""A posteriori bounds and estimates of the error of a run.
 
-Most of them need no exact solution.
+Most certificates need no exact solution.
 
-- `certify`: all certificates by name, and which a problem has; the error split by cause; constants of the theory
-- `bound`: the bound in the energy norm, and the bound of one run; the dual norm of a residual
-- `reference`: a spectral solution with its own bound, by an integrator of order five
-- `functions`: Gauss grids, polynomials, the data of a problem on a grid, and a run as a function of space and time
+- `certify` computes certificates by name, splits the error by cause, and computes constants of the theory.
+- `bound` computes the error bound in the energy norm and the dual norm of a residual.
+- `reference` computes a spectral solution and its error bound with an integrator of order five.
+- `functions` has Gauss grids, polynomials, the data of a problem on a grid, and the reconstruction of a run.
 """

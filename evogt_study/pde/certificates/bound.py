@@ -1,25 +1,27 @@
-"""A bound of the error in the energy norm from the residual, without the exact solution.
+"""Error bound in the energy norm from the residual, without the exact solution.
 
 For the reconstruction v of a run, e = u - v, and the residual R(w) = F(w) - (v_t, w) - B(v, w),
 
     || e(T) ||^2 + int_0^T || sqrt(A) grad e ||^2 dt  <=  || e(0) ||^2 + int_0^T || R ||_{-1,A}^2 dt
 
-where (b . grad w - c w, w) + <transfer w, w> >= 0 for all w: where c + div b / 2 <= 0, and transfer + b . n / 2 >= 0
-on natural faces.  With c + div b / 2 <= g the right-hand side is weighted by exp(2 g (T - t)).  Without advection and
-reaction the difference of both sides is int_0^T || e_t ||_{-1,A}^2 dt, which is small for errors that oscillate in
-space.
+if (b . grad w - c w, w) + <transfer w, w> >= 0 for all w.  This holds if c + div b / 2 <= 0, and transfer + b . n / 2
+>= 0 on natural faces.  If c + div b / 2 <= g, the weight exp(2 g (T - t)) multiplies the right-hand side.  Without
+advection and reaction, both sides differ by int_0^T || e_t ||_{-1,A}^2 dt.  This difference is small for errors that
+oscillate in space.
 
-The dual norm of a residual R(v) = (r, v) - (q, grad v) + <g, v>, weighted by A: sup R(v) / || sqrt(A) grad v ||.
+The dual norm of a residual R(v) = (r, v) - (q, grad v) + <g, v> with the weight A is sup R(v) / || sqrt(A) grad v ||.
 
-In one direction it is exact: with G' = r, R(v) = -(G + q - c, v'), and the norm is || (G + q - c) / sqrt(a) ||.
-Where both ends are Dirichlet c is the constant that makes it least; else it is such that G - c = -g at an upper end and
-g at a lower one.  In more, w with (A grad w, grad v) = R(v) is approached by conjugate gradients in a spectral space;
-what they leave, R_2, and the modes that the space has are accounted for:
+In 1-D the computed norm is exact.  With G' = r, R(v) = -(G + q - c, v'), and the norm is || (G + q - c) / sqrt(a) ||.
+If both ends are Dirichlet ends, the constant c minimises the norm.  Otherwise G - c = -g at a natural upper end, or
+G - c = g at a natural lower end.
+
+In 2-D and 3-D conjugate gradients in a spectral space approximate the solution w of (A grad w, grad v) = R(v).  The
+norm includes the remaining residual R_2:
 
     || R ||^2 = 2 R(w) - || sqrt(A) grad w ||^2 + || R_2 ||^2,    || R_2 ||^2 <= sup R_2(v) / || sqrt(s) grad v ||
 
-for the constants s_1, ..., s_d of a diagonal matrix below A, so that w need not be exact.  Without Dirichlet face the
-norm has m || v ||^2 too: R(1)^2 / m is added for the constants.
+The constants s_1, ..., s_d are the entries of a diagonal matrix below A, so that w need not be exact.  If there is no
+Dirichlet face, the norm also contains m || v ||^2, and the constants add R(1)^2 / m to the square.
 """
 
 from __future__ import annotations
@@ -58,57 +60,63 @@ from evogt_study.pde.numerics import Array, QuadratureRule, TimeGrid, Trajectory
 from evogt_study.pde.pipeline import Share, Solution
 
 VALUES_AT_ONCE = 1 << 18
-"""Values of a function at several times in one block (2 MB), so that they stay in cache."""
+"""Largest number of values in a block of times.  A block of 2 MB stays in cache."""
 DECAY = 0.9
-"""Part of the decay that counts, because the diffusion may be smaller between the nodes."""
+"""Fraction of the decay rate in the bound.  It is below one because the diffusion may be smaller between the nodes."""
 ITERATIONS = 40
 """Largest number of iterations.  4 to 8 are enough for diffusions that vary by a factor of three."""
 LEFT = 3e-3
-"""Part of || R ||^2 that conjugate gradients may leave: it is added, at most the contrast of the diffusion times.  With
-1e-3 the bounds of runs of the paper's studies in 2-D and 3-D are smaller by at most 0.15 %, for an iteration more."""
+"""Part of || R ||^2 that conjugate gradients may leave.  The bound adds the rest, times at most the contrast of the
+diffusion.  With 1e-3 the bounds of the paper's studies in 2-D and 3-D decrease by at most 0.15 % for one more
+iteration."""
 BEYOND = 5.0
-"""Times the part in the last quarter of a panel's modes, for modes beyond them: in 1,600 manufactured runs, good and
-bad, it was at most 3.7 times that part; of the last two modes of 32, which may both be small, 77 times."""
+"""Factor that estimates the unresolved modes from the last quarter of the modes of a panel.  In 1,600 manufactured runs
+the factor was at most 3.7.  For the last two of 32 modes, which may both be small, it was 77."""
 UPPER, MIDDLE = 2.0 / 3.0, 1.0 / 3.0
-"""Modes above the first part of those in a direction, and what they have fallen to from those above the second, tell
-how much the space does not resolve."""
+"""Parts of the mode range in a direction.  The modes above each part give an estimate of the unresolved modes."""
 LEAST_DECAY = 0.05
-"""Part of the final time in which the weight for problems without Dirichlet face decays: their bound is larger by the
-factor exp(0.05), and errors of the mean count 20 times."""
+"""Decay of the weight over the final time for problems without a Dirichlet face.  It increases the bound by the factor
+exp(0.05), and multiplies errors of the mean by 20."""
 KNOTS = {1: 500, 2: 7, 3: 6}
-"""Steps whose states the reconstruction interpolates, at most: in 1-D all of usual runs.  With 20 (2-D) and 12 (3-D)
-the bounds of runs of the paper's operator_2d, nonseparable_2d and nonseparable_3d change by at most 1 %.  With 6 in 2-D
-the bounds of nonseparable_2d are 1 % smaller."""
+"""Largest number of steps that the reconstruction interpolates, by dimension.  In 1-D usual runs have fewer steps.
+
+With 20 steps in 2-D and 12 in 3-D, the bounds of the paper's operator_2d, nonseparable_2d and nonseparable_3d change by
+at most 1 %.  With 6 steps in 2-D the bounds of nonseparable_2d are 1 % smaller.
+"""
 SETTLED = 1e-3
-"""Part of the bound's square by which Gauss's and Kronrod's rule for the whole time may differ: else time is integrated
-between knots.  Of 252 runs of the paper's studies in 1-D and 2-D it is 5e-4 at most, with a median of 1e-5; a pulse in
-time that both nearly missed made it 4e-3."""
+"""Largest difference of the Gauss and Kronrod rules over the whole time, relative to the squared bound.  If it is
+larger, the rule between knots replaces both rules.
+
+In 252 runs of the paper's studies in 1-D and 2-D the difference is at most 5e-4, with a median of 1e-5.  A pulse in
+time that both rules nearly missed gave 4e-3.
+"""
 SMALLEST = 1e-14
 """Least relative size of a direction in the space of all features.  Smaller directions are rounding."""
 _ANY = 2.0
-"""Larger than the squared bound: accept any difference."""
+"""Limit above the squared bound, which accepts any difference."""
 _FINER = 80
-"""Least number of intervals if data change faster than the states."""
+"""Least number of time intervals if data change faster than the states."""
 PANEL = 32
-"""Gauss points of a panel in one direction: on panels of 8, 16 and 24 a run needs up to a quarter more nodes.  With 48
-grids are far apart."""
+"""Number of Gauss points in a panel.  With 8, 16 or 24 points a run needs up to a quarter more nodes.  With 48 points
+the sizes of the grids differ too much."""
 GRIDS = {1: (4, 5, 6, 7, 8, 10, 12, 16, 32, 64), 2: (48, 64, 80, 112), 3: (22, 28, 36, 44)}
-"""Panels (1-D) or points per direction, tried in this order."""
+"""Numbers of panels (1-D) or points per direction, in the order of the attempts."""
 _NODES = 3.2
-"""Nodes for each retained direction in 1-D at least: of 216 runs of the paper's oscillatory_1d and target_1d, whose
-ranks are 8 to 86, 14 then need a second grid."""
+"""Least number of nodes per retained direction in 1-D.  Of 216 runs of the paper's oscillatory_1d and target_1d with
+ranks from 8 to 86, 14 runs then need a second grid."""
 FULL_NODES = 1.5
-"""Nodes for each direction of the space of all features, at least: the best approximation of target_1d by 114 of them
-came out 5.6 times too small with 1.1, 5 % with 1.4, and wrong by 0.2 % with 1.7."""
+"""Least number of nodes per direction of the space of all features.  For the best approximation of target_1d by 114
+directions, 1.1 gave an error 5.6 times too small.  The error was 5 % too small with 1.4, and wrong by 0.2 % with
+1.7."""
 _RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
-"""Part of the squared bound that the grid may leave unresolved.  The bound contains it."""
+"""Part of the squared bound that the grid may leave unresolved.  The bound includes this part."""
 _grid = cache(TensorGrid)
-"""Grid by its arguments.  Each grid keeps its nodes: 6 MB for all of `GRIDS`."""
+"""Cached grids by their arguments.  The nodes of all `GRIDS` take 6 MB."""
 
 
 @dataclass(frozen=True, eq=False)
 class EnergyBound:
-    """The bound, and the squares of its parts."""
+    """Error bound with the squares of its parts."""
 
     initial: float
     residual: float
@@ -118,13 +126,13 @@ class EnergyBound:
 
     @property
     def value(self) -> float:
-        """The bound of the energy norm of the error."""
+        """Bound of the energy norm of the error."""
         return math.sqrt(self.initial + self.residual + self.time_rule + self.unresolved)
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Growth rate of errors by the terms without diffusion."""
+    """Growth rate of errors due to the terms other than diffusion."""
 
     rate: float = 0.0
     mass: float = 0.0
@@ -132,10 +140,10 @@ class Growth:
 
 
 def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool = False) -> Growth:
-    """Return the growth of errors of a linear problem, by the values at grid nodes and the polynomials through them.
+    """Compute the growth rate of errors of a linear problem from its data at the grid nodes.
 
-    decay: the rate may be negative, by || sqrt(A) grad e ||^2 >= lambda || e ||^2.
-    The bound is then of || e(T) || alone.
+    With `decay` the rate may be negative, because || sqrt(A) grad e ||^2 >= lambda || e ||^2.  The bound then holds for
+    || e(T) || only.
     """
     ends = to_box(problem.domain).ends
     dirichlet = any(map(any, ends))
@@ -146,7 +154,7 @@ def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool =
     upper = zero if data.reaction is None else data.reaction
     for axis, b in enumerate(data.advection or ()):
         matrices = [np.eye(len(grid.axis_rule[0]))] * grid.dimension
-        # to the derivatives at the nodes of the polynomials through values there, in each panel
+        # matrix from values at the nodes to the derivatives of the interpolating polynomial, in each panel
         _, slopes = evaluate_interpolants(grid.points, TensorGrid(1, grid.points).axis_rule[0], 1)
         matrices[axis] = np.kron(np.eye(grid.panels), grid.panels * slopes)
         upper = upper + apply_matrices(matrices, b) / 2.0
@@ -161,7 +169,7 @@ def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool =
         # sin(pi x), or sin(pi x / 2) with one Dirichlet end
         squares = sum((0.25 * sum(each) ** 2) * math.pi**2 for each in ends)
         return Growth(most - 0.5 * DECAY * max(least, 0.0) * squares, ends=ends)
-    # the mean does not decay by diffusion then: a little of the weight does it instead
+    # diffusion does not damp the mean, so a small part of the weight damps it
     rate = max(most + LEAST_DECAY / float(times[-1]), 0.0)
     return Growth(rate, rate - most, ends)
 
@@ -170,7 +178,10 @@ def bound_energy(
     solution: Reconstruction, rule: TimeRule, grid: TensorGrid, data_of: Callable[[slice], ProblemData],
     growth: Growth, end: tuple[Array, Array] | None = None,
 ) -> EnergyBound:  # fmt: skip
-    """Return the bound for `solution` by the data at blocks of times; `end`: state and rate for the representer."""
+    """Compute the error bound of `solution` from the problem data at blocks of times.
+
+    `end` has the state and its time derivative for the representer.
+    """
     # in blocks of times, so that the values of a large reference stay in cache
     size, initial = max(1, VALUES_AT_ONCE // grid.weights.size), 0.0
     norms = []
@@ -181,7 +192,7 @@ def bound_energy(
             difference = (run.evaluate(solution.states[0]) - block.initial).ravel()
             initial = float(difference**2 @ grid.weights.ravel())
         states, rates = solution.at(block.times)
-        # this time has no weight in the integral: it is there for the representer alone
+        # this time has weight zero in the integral and serves only the representer
         if end is not None and start + size >= len(rule.times):
             states[-1], rates[-1] = end
         norms.append(_bound_residual(solution, states, rates, block, growth))
@@ -191,7 +202,7 @@ def bound_energy(
     fine, coarse = float(rule.weights @ squares), float(rule.coarse @ squares)
     initial *= float(np.exp(2.0 * growth.rate * rule.times[-1]))
     parts = initial, fine, abs(fine - coarse), float(rule.weights @ unresolved)
-    # infinity for NaN, which comes from numbers outside their range
+    # infinity for NaN, which overflow causes
     first, residual, time_rule, left = (math.inf if math.isnan(part) else part for part in parts)
     return EnergyBound(first, residual, time_rule, left, norms[-1].representer)
 
@@ -199,7 +210,7 @@ def bound_energy(
 def _bound_residual(
     solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth
 ) -> DualNorm:
-    """Return the norm of the residual of states and their time derivatives, (T, m, ..., m) each."""
+    """Compute the dual norm of the residual for states and their time derivatives, (T, m, ..., m) each."""
     if data.grid.dimension > 1:
         space = SpectralSpace(data.grid.dimension, data.grid.points - 2, growth.ends)
         return measure_in_cube(data.moments(solution.along, states, rates, space), data, space, growth.mass)
@@ -216,7 +227,7 @@ def _bound_residual(
 
 @dataclass(frozen=True, eq=False)
 class DualNorm:
-    """|| R ||^2 at T times, and w with (a grad w, grad v) = R(v) for all v."""
+    """Squared dual norm || R ||^2 at T times, and the representer w with (a grad w, grad v) = R(v) for all v."""
 
     squares: Array
     unresolved: Array
@@ -227,18 +238,17 @@ def measure_on_line(
     remainder: Array, flux: Array, diffusion: Array, grid: TensorGrid, ends: Ends = FIXED,
     given: tuple[Array | float, Array | float] = (0.0, 0.0), mass: float = 0.0,
 ) -> DualNorm:  # fmt: skip
-    """Return the norm in 1-D: r, q (T, Q), a (T or 1, Q) at nodes, g (T,) at ends, m without Dirichlet end."""
+    """Compute the dual norm in 1-D from r and q (T, Q), a (T or 1, Q), g (T,) at the ends, and m."""
     weights, constants = grid.weights, np.zeros(())
     if not any(ends):
-        # constants are among the functions then, and only the mass term bounds their part
+        # the space then contains constants, and only the mass term bounds their part
         mean = np.asarray(remainder @ weights + given[0] + given[1])
         remainder, constants = remainder - mean[:, None], mean**2 / mass
     primitive, inverse = _integrate_panels(remainder, grid), 1.0 / diffusion
     primitive += flux
     weighted = weights * inverse
     if all(ends):
-        # the primitive is known up to a constant: with this one w, which is minus the integral of slope, vanishes at
-        # both ends
+        # this constant of the primitive makes w, minus the integral of slope, vanish at both ends
         shift = -np.vecdot(primitive, weighted) / (inverse @ weights)
     else:
         shift = -remainder @ weights - given[1] if ends[0] else np.broadcast_to(given[0], len(primitive))
@@ -250,7 +260,7 @@ def measure_on_line(
     if not ends[0]:
         representer += slope[0] @ weights if ends[1] else -(representer @ weights)
     squares = np.vecdot(primitive, primitive) + constants
-    # of values times the roots of weights, the last quarter of the Legendre modes of every panel
+    # the last quarter of the Legendre modes of each panel, for values times the roots of the weights
     last = (primitive.reshape(-1, grid.points) @ _matrices(grid.points, grid.panels)[2]).reshape(len(primitive), -1)
     return DualNorm(squares, BEYOND * np.vecdot(last, last), representer)
 
@@ -263,9 +273,9 @@ def _integrate_panels(values: Array, grid: TensorGrid) -> Array:
     return result.reshape(len(values), -1)
 
 
-@lru_cache(maxsize=16)  # all that `GRIDS` of a run's bound have, and a reference's
+@lru_cache(maxsize=16)  # one for each of `GRIDS`, and for the grids of references
 def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
-    """Return matrices from values on a line to primitives in a panel, integrals of previous panels, and last modes."""
+    """Return matrices from nodal values to primitives in a panel, integrals over previous panels, and last modes."""
     nodes, weights = TensorGrid(1, points).axis_rule
     degrees = np.arange(points)
     table: Array = np.polynomial.legendre.legvander(2.0 * nodes - 1.0, points).astype(float)
@@ -279,13 +289,13 @@ def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
 
 
 def measure_in_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: float = 0.0) -> DualNorm:
-    """Return the norm in 2-D or 3-D: R(B_k) (T, n, ..., n) and the diffusion; mass: m without Dirichlet face."""
+    """Compute the dual norm in 2-D or 3-D from the moments R(B_k) (T, n, ..., n), the diffusion and m."""
     axes, basis = tuple(range(1, moments.ndim)), SampledBasis.of(space, data.grid)
     scale, constants = space.eigenvalues(bound_below(data.diffusion, space.dimension)), np.zeros(len(moments))
     if space.ends and not any(map(any, space.ends)):  # without Dirichlet face
         first = moments.reshape(len(moments), -1)[:, 0]
         constants, moments = first**2 / mass, moments.copy()
-        # the first function is the constant, which the diffusion does not see
+        # the first function is the constant, on which the diffusion term vanishes
         moments.reshape(len(moments), -1)[:, 0], scale.reshape(len(scale), -1)[:, 0] = 0.0, 1.0
     # the preconditioner's norm bounds the rest
     w, left = solve_by_conjugate_gradients(
@@ -293,18 +303,18 @@ def measure_in_cube(moments: Array, data: ProblemData, space: SpectralSpace, mas
     )
     # A w = R - left, so that 2 R(w) - (A w, w) = (R + left, w) without another product with A
     squares = np.sum((moments + left) * w, axis=axes) + np.sum(left**2 / scale, axis=axes) + constants
-    # of modes with an index of at least a part of all in some direction
+    # modes with a high index in some direction
     low = ((np.arange(space.modes) < int(part * space.modes)).astype(np.float64) for part in (UPPER, MIDDLE))
     masks = (1.0 - np.asarray(reduce(np.multiply.outer, [each] * space.dimension)) for each in low)
     upper, middle = (np.sum(moments**2 / scale * mask, axis=axes) for mask in masks)
-    # as much again as these modes have, less where they fall: to q of the third before, so that q of them is beyond
+    # If the modes fall by the factor q from the middle third to the upper third, the next modes have q times the upper.
     before = np.maximum(middle - upper, upper)
     unresolved = upper * np.divide(upper, before, out=np.ones_like(upper), where=before > 0.0)
     return DualNorm(squares, unresolved, basis.evaluate(w[-1:])[0])
 
 
 def bound_below(diffusion: Array, dimension: int) -> Array:
-    """Return the diagonal (T or 1, d) of a constant matrix below A: mean A_ll times its least scaled eigenvalue."""
+    """Return the diagonal (T or 1, d) of a constant matrix below A, the mean A_ll times the least scaled eigenvalue."""
     times = len(diffusion)
     if diffusion.ndim == dimension + 1:
         return np.repeat(diffusion.reshape(times, -1).min(axis=1)[:, None], dimension, axis=1)
@@ -313,7 +323,7 @@ def bound_below(diffusion: Array, dimension: int) -> Array:
     roots = np.sqrt(scales)
     least = np.linalg.eigvalsh(flat / (roots[:, None, :, None] * roots[:, None, None, :]))[..., 0].min(axis=1)
     if not least.min() > 0.0:
-        got = f"a least eigenvalue of {least.min():.6g} where diagonal entries are one on average"
+        got = f"a least eigenvalue of {least.min():.6g} of the matrix scaled to mean diagonal entries of one"
         raise ProblemError(f"`diffusion` must be positive definite on the nodes of the certificates, got {got}")
     return np.asarray(least[:, None] * scales)
 
@@ -321,14 +331,14 @@ def bound_below(diffusion: Array, dimension: int) -> Array:
 def solve_by_conjugate_gradients(
     operator: Callable[[Array], Array], load: Array, diagonal: Array, tolerance: float, most: int
 ) -> tuple[Array, Array]:
-    """Return x with A x = b for T systems, and b - A x, with the preconditioner `diagonal` (1 or T, ...)."""
+    """Solve A x = b for T systems, with the preconditioner `diagonal` (1 or T, ...), and return x and b - A x."""
     axes = tuple(range(1, load.ndim))
 
     def product(left: Array, right: Array) -> Array:
         return np.asarray(np.sum(left * right, axis=axes, keepdims=True))
 
     def ratio(over: Array, under: Array) -> Array:
-        # of a system that is solved exactly all is zero: it stays where it is while others go on
+        # zero for a system that is solved exactly, so that its x does not change while other systems continue
         return np.divide(over, under, out=np.zeros_like(over), where=under > 0.0)
 
     x, left = np.zeros_like(load), load.copy()
@@ -348,7 +358,7 @@ def solve_by_conjugate_gradients(
     return x, left
 
 
-@lru_cache(maxsize=64)  # cases of a study have few
+@lru_cache(maxsize=64)  # the cases of a study have few time grids
 def list_knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
     """Return the steps whose states the reconstruction interpolates."""
     count = min(KNOTS[dimension], grid.steps)
@@ -356,12 +366,12 @@ def list_knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
 
 
 def find_knots(solution: Solution) -> Trajectory:
-    """Return the states that the reconstruction interpolates, from the run or from another march."""
+    """Return the states that the reconstruction interpolates, from the run or from another time integration."""
     grid, dimension = solution.discretisation.grid, solution.problem.dimension
     steps = list_knot_steps(grid, dimension)
     times = grid.times_of(steps)
     for known in (solution.passed, solution.trajectory):
-        # to the last bit, since all of these times come of `TimeGrid.times_of`
+        # exact comparison, because `TimeGrid.times_of` computes all of these times
         if known is not None and set(times.tolist()).issubset(known.times.tolist()):
             return known.at(times) if len(known.times) > len(times) else known
     return solution.discretisation.integrator.march(solution.system, TimeGrid(grid.final_time, grid.steps, steps))
@@ -370,20 +380,20 @@ def find_knots(solution: Solution) -> Trajectory:
 def bound_run(
     solution: Solution, knots: Trajectory, share: Share, problem_key: Hashable, end: Array | None = None
 ) -> tuple[EnergyBound, RunFunctions]:
-    """Return the bound by the states at the knots, and the functions of the run on its grid.
+    """Compute the error bound from the states at the knots, and return it with the functions of the run on its grid.
 
-    end: state and rate (2, r) for the representer.
+    `end` has the state and its time derivative (2, r) for the representer.
     """
     problem, dimension, sizes = solution.problem, solution.problem.dimension, solution.svd.singular_values
-    # retained by a rule of fewer nodes than features, functions are as rough between them as any feature is
+    # if the rule has fewer nodes than features, retained functions are as rough between the nodes as the features
     directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
     nodes = max(_NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
     if dimension > 1:
         grids = [_grid(dimension, count, 1) for count in GRIDS[dimension]]
-    else:  # a grid that is too coarse costs all of its work again, so that the first has to do as a rule
+    else:  # a grid that is too coarse costs all of its work again, so the first grid should usually be fine enough
         grids = [_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1]]
-    # rules in time, of which the first that is accurate enough counts: each point is another residual.  Splines of less
-    # degree have kinks in the knots.  The last rule, for data that change faster, takes too much memory in 2-D and 3-D.
+    # Use the first time rule that is accurate enough, because each point needs a residual.  Splines of lower degree
+    # have kinks at the knots.  The last rule, for data that change faster, takes too much memory in 2-D and 3-D.
     rules = [(TimeRule.whole(float(knots.times[-1])), SETTLED)] if len(knots.times) > DEGREE else []
     rules.append((TimeRule.between(knots.times), _ANY))
     if dimension == 1:
@@ -402,7 +412,7 @@ def bound_run(
             settled = in_time and bound.time_rule <= most * bound.value**2
             if settled:
                 break
-        if not (settled and in_space):  # nothing is known of what the grid or the times miss
+        if not (settled and in_space):  # no bound is known for data that grid or times miss
             bound = replace(bound, unresolved=math.inf)
         if bound.unresolved / max(bound.initial + bound.residual, sys.float_info.min) <= _RESOLVED[dimension]:
             break
@@ -410,7 +420,7 @@ def bound_run(
 
 
 def _sample_data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
-    """Return the problem on a grid, and whether grid and rule resolve its data."""
+    """Evaluate a problem on a grid, compute the growth rate, and check whether grid and rule resolve the data."""
     data, growth = ProblemData.of(problem, grid, rule.times), bound_growth(problem, grid, rule.times)
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, float(rule.times[-1]))
     return data, growth, in_space, is_seen_in_time(problem, data, rule)
@@ -418,7 +428,7 @@ def _sample_data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[Pr
 
 @dataclass(frozen=True, eq=False)
 class RunFunctions:
-    """A retained space with its features at the nodes of `grid`.  Only a line needs derivatives."""
+    """Retained space with the values of its features at the nodes of `grid`, and their derivatives in 1-D."""
 
     space: RetainedSpace
     grid: TensorGrid
@@ -427,7 +437,7 @@ class RunFunctions:
 
     @staticmethod
     def of(solution: Solution, grid: TensorGrid, share: Share) -> RunFunctions:
-        """Evaluate the features, unless the run has these values for its validation."""
+        """Evaluate the features, or use the values from the validation of the run."""
         space, run = solution.space, solution.discretisation
         key = (run.dictionary, run.seed, grid, space.domain)
         nodes = to_box(space.domain).from_unit(grid.nodes)
@@ -444,21 +454,21 @@ class RunFunctions:
 
     @cached_property
     def trial(self) -> Array:
-        """Phi at the nodes, (Q, N)."""
+        """Trial functions Phi at the nodes, (Q, N)."""
         return _evaluate_factor(self.space.domain, self.grid)[0] * self.values
 
     def apply_weights(self, roots: Array) -> Array:
-        """Return Phi at the nodes times the roots of their weights (Q,), (Q, N)."""
+        """Return the trial functions Phi at the nodes, times the roots of the weights (Q,), (Q, N)."""
         return np.asarray((roots[:, None] * _evaluate_factor(self.space.domain, self.grid)[0]) * self.values)
 
     def evaluate_states(self, coefficients: Array) -> Array:
-        """Return functions of the retained space at the nodes, (..., r) -> (..., Q)."""
+        """Evaluate functions of the retained space at the nodes, (..., r) -> (..., Q)."""
         if self.on_line is None:
             return np.asarray((coefficients @ self.space.transform.T) @ self.trial.T)
         return np.asarray(coefficients @ self._retained[0].T)
 
     def reconstruct(self, states: Array, times: Array) -> Reconstruction:
-        """Return the run by its coefficients at the knots: of retained functions (1-D), or of D times polynomials."""
+        """Return the reconstruction from states at the knots, in retained functions (1-D) or D times polynomials."""
         if self.on_line is not None:
             return Reconstruction(times, states, self._along)
         values = (states @ self.space.transform.T) @ self.values.T
@@ -472,7 +482,7 @@ class RunFunctions:
     @cached_property
     def _retained(self) -> tuple[Array, Array]:
         """Retained functions and their derivatives in the unit interval at the nodes, (Q, r) each."""
-        assert self.on_line is not None  # noqa: S101  # asked before
+        assert self.on_line is not None  # noqa: S101  # callers check first
         return self._apply_factor(self.on_line, *_evaluate_factor(self.space.domain, self.grid))
 
     def _along(self, x: Array) -> list[tuple[Array, Array]]:
@@ -482,9 +492,9 @@ class RunFunctions:
         D, dD = self.space.domain.boundary_factor(nodes, 1)
         return [self._apply_factor(self.space.features.first_order(nodes), D[:, None], dD[0][:, None])]
 
-    # as `evaluate_retained`, of few nodes in one direction and with a boundary factor that is at hand
+    # like `evaluate_retained`, but for few nodes in one direction and with the given boundary factor
     def _apply_factor(self, psi: FirstOrder, D: Array, dD: Array) -> tuple[Array, Array]:
-        transform = np.ascontiguousarray(self.space.transform)  # with which small products take half the time
+        transform = np.ascontiguousarray(self.space.transform)  # small products then take half the time
         values = psi.value @ transform
         slopes = D * psi.mapped(psi.factor(transform))[0]
         slopes += dD * values
@@ -493,16 +503,16 @@ class RunFunctions:
         return values, slopes
 
 
-@lru_cache(maxsize=8)  # which all runs of a study have in common
+@lru_cache(maxsize=8)  # all runs of a study share these values
 def _evaluate_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
-    """Return D at the nodes, and its derivative in the first direction, (Q, 1) each."""
+    """Return the boundary factor D at the nodes, and its derivative in the first direction, (Q, 1) each."""
     D, dD = domain.boundary_factor(to_box(domain).from_unit(grid.nodes), 1)
     return D[:, None], dD[0][:, None]
 
 
 @lru_cache(maxsize=16)
 def _make_interpolants(points: int, at: tuple[float, ...], below: bool, above: bool) -> tuple[Array, Array]:
-    """Return D_l times the Lagrange polynomials of the Gauss nodes, with their derivatives."""
+    """Return the products of D_l and the Lagrange polynomials of the Gauss nodes, with their derivatives."""
     x, one = np.array(at), np.ones(len(at))
     value, slope = evaluate_interpolants(points, x, 1)
     low, high = x if below else one, 1.0 - x if above else one

@@ -1,11 +1,12 @@
-"""Certificates of a run by name: bound, interval, estimate, budget and constants; which of them a problem has.
+"""Certificates of a run: error bound, error interval, error estimate, error budget and constants of the theory.
 
-The budget splits the final error by its causes (eq:error_split_retained).  On a rule with weights w
+The error budget splits the final error by its causes (eq:error_split_retained).  On a rule with weights w
 
     u - u_N = (u - v_N) + (v_N - P u) + (P u - u_semi) + (u_semi - u_N)
 
-v_N is the best approximation of u in the span of all features, P u the quadrature-orthogonal projection on the retained
-space, u_semi the semidiscrete solution in it: full space, truncation, evolution and quadrature, time.
+The function v_N is the best approximation of u in the span of all features.  P u is the quadrature-orthogonal
+projection on the retained space, and u_semi is the semidiscrete solution in this space.  The four causes are the full
+space, truncation, evolution with quadrature, and time steps.
 """
 
 from __future__ import annotations
@@ -37,46 +38,46 @@ from evogt_study.pde.numerics import Array, Trajectory
 from evogt_study.pde.pipeline import Discretisation, Share, Solution
 
 _PARTS = ("initial", "residual", "estimated")
-"""Parts of error_bound, each a variable of its own."""
+"""Parts of error_bound.  Each part has a variable."""
 INTERVAL = ("error_lower", "error_upper")
 BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
-"""Names of the variables that record the split."""
+"""Names of the variables of the error budget."""
 CONSTANTS = (
     "coercivity", "mass_constant", "quadrature_residual", "midpoint_constant", "diffusion_min", "diffusion_max",
     "semidiscrete_constant",
 )  # fmt: skip
-"""Constants of the paper's estimate."""
+"""Names of the constants in the paper's error estimate."""
 CERTIFICATES = ("error_bound", *INTERVAL, "error_estimate", "error_indicator", *BUDGET, *CONSTANTS)
-"""All certificates that `record` of a study may name.  The bound comes with its parts."""
+"""All certificates that `record` of a study may name.  The name error_bound also records its parts."""
 BY_REFERENCE = frozenset({*INTERVAL, "quadrature_residual"})
 """Certificates that need the spectral reference, even if the exact solution is known."""
 BY_EXACT = frozenset(BUDGET)
-"""Certificates that need the exact solution, or the reference in its place."""
+"""Certificates that need the exact solution or the spectral reference."""
 LINEAR = frozenset(CERTIFICATES) - {"error_indicator"}
 """Certificates of linear problems only."""
 RESIDUAL_INTERVALS = 8
-"""Intervals of six Gauss points in which eta_q is integrated."""
+"""Number of time intervals in the integral of eta_q.  Each interval has six Gauss points."""
 FREE = tuple(name for name in CERTIFICATES if name not in BY_REFERENCE)
-"""Certificates without a spectral reference, if the exact solution is known.  `solve` gives them by default."""
+"""Certificates that need no spectral reference if the exact solution is known.  `solve` computes them by default."""
 FACE_POINTS, FACE_TIMES = 16, 100
-"""Gauss points per direction of a face, and times, at which the inflow is checked."""
+"""Number of Gauss points per direction of a face, and number of times, in the check for inflow."""
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
 """Golden ratio.  Its multiples modulo one spread evenly over (0, 1)."""
 _QUARTERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-"""Parts of the final time at which constants are computed."""
+"""Times t / T at which the constants use the data."""
 _ROUNDING = 1e-12
-"""Inflow, relative to its largest term, that counts as rounding."""
+"""Largest inflow, relative to its largest term, that counts as rounding."""
 
 
 def certify(
     solution: Solution, wanted: Collection[str], share: Share, key: Hashable, reference: SpectralReference | None
 ) -> dict[str, float]:
-    """Compute the `wanted` certificates, relative to || u(T) || or its estimate."""
+    """Compute the `wanted` certificates.  Errors are relative to || u(T) || or its estimate."""
     problem, system, T = solution.problem, solution.system, solution.discretisation.grid.final_time
     knots, final = find_knots(solution), solution.trajectory.coefficients[-1]
     semidiscrete, end = final, None
     if problem.is_linear:
-        # alpha(T) without the error of the time steps: the residual there is free of it, and `missing` has it by itself
+        # alpha(T) without the time-step error, so that the residual does not contain this error and `missing` adds it
         known = solution.reference_state
         semidiscrete = march_semidiscrete(system, T) if known is None else known
         end = np.array([semidiscrete, system.load(np.array([T]))[0] - system.stiffness(T) @ semidiscrete])
@@ -85,10 +86,10 @@ def certify(
     lifted = problem.lift_at(functions.box.from_unit(functions.grid.nodes), T)
 
     def measure(values: Array) -> float:
-        """Return || v + u_b(T) || on the grid that resolves the residual."""
+        """Return the norm || v + u_b(T) || on the grid that resolves the residual."""
         return math.sqrt((values + lifted) ** 2 @ weights)
 
-    # u_N(T) - u_b(T), the same without the error of the time steps, and an estimate of u(T) - u_N(T)
+    # u_N(T) - u_b(T), this function without the time-step error, and an estimate of u(T) - u_N(T)
     ours, without_steps = functions.evaluate_states(np.array([final, semidiscrete]))
     missing = bound.representer.ravel() + (without_steps - ours)
     norm, found = measure(ours + missing), dict[str, float]()
@@ -105,7 +106,7 @@ def certify(
         rule = TensorGrid.of_rule(solution.discretisation.quadrature, problem.dimension)
         compute = partial(evaluate_final, problem, T, reference, functions.grid, rule)
         exact, nodal = share("certificate solution", (key, T, functions.grid, rule), compute)
-        # on the grid that resolves the residual, not on the rule that the space is orthonormal in
+        # on the grid that resolves the residual, not on the assembly rule
         states, roots = functions.evaluate_states(solution.space.project(nodal)), np.sqrt(weights)
         full, truncation, evolution, time = split_error(
             exact, functions.apply_weights(roots), roots, (states, without_steps, ours)
@@ -122,7 +123,7 @@ def certify(
 def evaluate_final(
     problem: Problem, final_time: float, reference: SpectralReference | None, *grids: TensorGrid
 ) -> tuple[Array, ...]:
-    """Return u(T) - u_b(T) at the nodes of each grid, (Q,), from the exact solution or from the reference."""
+    """Return u(T) - u_b(T) at the nodes of each grid, (Q,), from the exact solution or the reference."""
     if problem.exact is None:
         assert reference is not None  # noqa: S101  # `compute_certificates` has it then
         return tuple(reference.final(grid).ravel() for grid in grids)
@@ -132,10 +133,10 @@ def evaluate_final(
 
 
 def enclose_error(solution: Solution, reference: SpectralReference | None) -> dict[str, float]:
-    """Return error_lower and error_upper on the validation rule, (|| u_ref - u_N || -+ d) / (|| u_ref || +- d)."""
+    """Return error_lower and error_upper, (|| u_ref - u_N || -+ d) / (|| u_ref || +- d) on the validation rule."""
     assert reference is not None  # noqa: S101  # `compute_certificates` has it then
     problem, run, delta = solution.problem, solution.discretisation, reference.delta
-    if not np.isfinite(delta):  # nor is the reference, as a rule
+    if not np.isfinite(delta):  # then the reference is usually not finite either
         return dict(zip(INTERVAL, (0.0, np.inf), strict=True))
     grid = TensorGrid.of_rule(run.validation, problem.dimension)
     target, weights = reference.final(grid).ravel(), grid.weights.ravel()
@@ -143,17 +144,18 @@ def enclose_error(solution: Solution, reference: SpectralReference | None) -> di
     lifted = problem.lift_at(places, run.grid.final_time)
     ours = solution.space.evaluate(places, solution.trajectory.coefficients[-1])
     difference, norm = (float(np.sqrt(v**2 @ weights)) for v in (target - ours, target + lifted))
-    # else || u || >= || u_ref || - delta says nothing
+    # otherwise || u || >= || u_ref || - delta is no restriction
     upper = (difference + delta) / (norm - delta) if norm > delta else np.inf
     return dict(zip(INTERVAL, (max(difference - delta, 0.0) / (norm + delta), upper), strict=True))
 
 
 def split_error(exact: Array, weighted: Array, roots: Array, states: tuple[Array, Array, Array]) -> Array:
-    """Return the four parts of u - u_N by all features, truncation, evolution and time steps, (4, Q).
+    """Split u - u_N into the parts of the full space, truncation, evolution and time steps, (4, Q).
 
-    exact: u - u_b (Q,).  weighted: all features times the roots of the weights, (Q, N).  states: P u, u_semi and u_N.
+    `exact` is u - u_b (Q,), and `weighted` has all features times the roots of the weights (Q, N).  `states` are P u,
+    u_semi and u_N.
     """
-    # R of [A b] has all of the least squares, in N + 1 rows instead of Q: the SVD inside lstsq is of that
+    # R of [A b] gives the least-squares solution from N + 1 rows instead of Q
     augmented, count = np.column_stack([weighted, roots * exact]), weighted.shape[1]
     (triangle,) = scipy.linalg.qr(augmented, mode="r", overwrite_a=True, check_finite=False)
     coefficients = scipy.linalg.lstsq(triangle[:count, :count], triangle[:count, count], cond=SMALLEST)[0]
@@ -165,7 +167,7 @@ def compute_constants(
     solution: Solution, wanted: Collection[str], functions: RunFunctions, knots: Trajectory,
     reference: SpectralReference | None,
 ) -> dict[str, float]:  # fmt: skip
-    """Return the constants of the paper's estimate.  The stiffness is used at the times of the cross-grid defects."""
+    """Compute the constants of the paper's error estimate from the stiffness at the times of the cross-grid defects."""
     space, problem, system = solution.space, solution.problem, solution.system
     T, norm = solution.discretisation.grid.final_time, make_norm_matrix(solution.space)
     matrices = [system.stiffness(t) for t in T * (_QUARTERS[:1] if system.autonomous else _QUARTERS)]
@@ -203,7 +205,10 @@ def compute_constants(
 
 
 def compute_retained_error(problem: Problem, run: Discretisation, solved: Callable[..., tuple[Array, ...]]) -> float:
-    """Return || u - P u || / || u || in the space of `run` on its validation rule.  `solved` gives u - u_b on grids."""
+    """Return || u - P u || / || u || for the space of `run` on its validation rule.
+
+    The function `solved` returns the solution on grids.
+    """
     features = problem.domain.features(run.dictionary, run.seed)
     trial = trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
     space = retain(trial, weighted_svd(trial), run.tau)
@@ -216,12 +221,15 @@ def compute_retained_error(problem: Problem, run: Discretisation, solved: Callab
 
 
 def make_norm_matrix(space: RetainedSpace) -> Array:
-    """Return I + sum_l G_l^T W G_l, the matrix (r, r) of the norm || z ||_{1,q}^2."""
+    """Return the matrix I + sum_l G_l^T W G_l (r, r) of the norm || z ||_{1,q}^2."""
     return np.eye(space.rank) + assemble_gram(space.gradients, space.quadrature.weights)
 
 
 def measure_dual_seminorm(space: RetainedSpace, norm: Array, nodal: Array) -> Array:
-    """Return || g ||_{-1,q,r} (eq:discrete_dual_norm) of nodal values, (..., Q) -> (...); norm: `make_norm_matrix`."""
+    """Return || g ||_{-1,q,r} (eq:discrete_dual_norm) of nodal values g, (..., Q) -> (...).
+
+    `norm` is the matrix of `make_norm_matrix`.
+    """
     return _measure_dual_norm(norm, space.project(nodal))
 
 
@@ -231,52 +239,55 @@ def _measure_dual_norm(norm: Array, functional: Array) -> Array:
     return np.asarray(np.sqrt(np.sum(functional * solved, axis=-1)))
 
 
-# one eigenvalue takes a part of the time of all
+# faster than all eigenvalues
 def _find_eigenvalue(matrix: Array, place: int, norm: Array | None = None) -> float:
-    """Return the eigenvalue at a place in increasing order."""
+    """Return the eigenvalue with index `place` in increasing order, where -1 is the largest."""
     places = [place % len(matrix)] * 2
     return float(scipy.linalg.eigh(matrix, norm, eigvals_only=True, subset_by_index=places)[0])
 
 
 def select_certificates(record: Iterable[str]) -> tuple[str, ...]:
-    """Return the certificates among the names in `record`."""
+    """Return the names in `record` that are certificates."""
     return tuple(name for name in record if name in CERTIFICATES)
 
 
 def find_certificates(problem: Problem, final_time: float) -> tuple[str, ...]:
-    """Return the names in `FREE` that `problem` has."""
+    """Return the certificates in `FREE` that can be computed for `problem`."""
     referenced = problem.exact is not None
     return tuple(name for name in FREE if _find_reason(name, problem, final_time, referenced=referenced) is None)
 
 
 def check_certificates(record: Iterable[str], problem: Problem, final_time: float) -> None:
-    """Raise StudyError if `record` names a certificate that the problem does not have."""
+    """Raise StudyError if `record` names a certificate that cannot be computed for `problem`."""
     for name in select_certificates(record):
         reason = _find_reason(name, problem, final_time, referenced=True)
         if reason is not None:
-            raise StudyError(f"`record` must leave out {name} for {reason} (output.record)")
+            raise StudyError(f"`record` cannot contain {name} for {reason} (output.record)")
 
 
 def _find_reason(name: str, problem: Problem, final_time: float, referenced: bool) -> str | None:
-    """Return why the problem does not have a certificate.  `referenced`: a solution to compare with exists."""
+    """Return the reason why the certificate cannot be computed, or None.
+
+    `referenced` is True if an exact or reference solution exists.
+    """
     domain = problem.domain
     if not isinstance(domain, (Box, UnitCube)) or domain.periods():
-        return "a problem on another domain than a box, or with a periodic direction"
+        return "a problem whose domain is not a box or has a periodic direction"
     if name in CONSTANTS and not (problem.plain and isinstance(domain, UnitCube)):
-        return "a problem with another domain, faces, or terms than scalar diffusion on the unit cube"
+        return "a problem other than scalar diffusion on the unit cube with Dirichlet faces"
     if not problem.is_linear and name in LINEAR:
-        return "a problem that is not linear: only error_indicator is known"
+        return "a nonlinear problem, which has error_indicator only"
     if problem.is_linear and name not in LINEAR:
         return "a linear problem, which has error_bound"
     if name not in CONSTANTS and _has_inflow(problem, final_time):
         return (
-            "a problem with a negative transfer or advection into the domain through a face without Dirichlet data, "
-            "transfer + b . n / 2 < 0"
+            "a problem with transfer + b . n / 2 < 0, a negative transfer or an inflow, on a face without Dirichlet "
+            "data"
         )
-    return None if referenced or name not in BY_EXACT else "a problem without exact solution"
+    return None if referenced or name not in BY_EXACT else "a problem without an exact solution"
 
 
-@lru_cache(maxsize=8)  # each certificate of a problem asks
+@lru_cache(maxsize=8)  # used for each certificate of a problem
 def _has_inflow(problem: Problem, final_time: float) -> bool:
     """Return True if transfer + b . n / 2 is negative on a natural face, so that errors may grow there."""
     if not problem.faces:
@@ -290,7 +301,7 @@ def _has_inflow(problem: Problem, final_time: float) -> bool:
             terms.append((2 * side - 1) * problem.advection[axis](nodes, times) / 2.0)
         if face.transfer is not None:
             terms.append(face.transfer(nodes, times))
-        # of the terms, which may cancel: in other units all of them are as small as rounding
+        # relative to the terms, because they may cancel and because units must not matter
         largest = sum(float(np.abs(term).max()) for term in terms)
         if float(sum(terms[1:], start=terms[0]).min()) < -_ROUNDING * largest:
             return True

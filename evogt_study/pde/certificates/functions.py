@@ -1,16 +1,17 @@
-"""Functions of the certificates: polynomials on Gauss grids, the data of a problem, and a run in space and time.
+"""Functions of the certificates: polynomials on Gauss grids, the data of a problem, and the reconstruction of a run.
 
-The polynomials of one direction are integrals of Legendre polynomials, which vanish at Dirichlet ends.  They are
-combined so that their mass is the identity and their stiffness is diagonal.
+The polynomials of one direction are integrals of Legendre polynomials, which vanish at Dirichlet ends.  Their
+combinations have the identity as mass and a diagonal stiffness.
 
-Data are in coordinates of the unit cube, into which a box is mapped, and are divided by the volume of the box:
+Data are in coordinates of the unit cube, to which a box is mapped, and are divided by the volume of the box:
 
     (u_t, w) + (A grad u, grad w) + (b . grad u - c u, w) + <transfer u, w> = (f, w) + <flux, w>
 
-with A_lm and b_l over the widths of l and m, and faces over the width of the direction that they are across.
+The entries A_lm and b_l are divided by the widths of the box in directions l and m.  Data on a face are divided by the
+width of the box across the face.
 
-Between the states u^n at the knots t_n a run is the interpolating spline of degree five (less with fewer than six
-knots).  Its value at the final time is the run's, and it has a derivative in time, which a residual needs.
+The reconstruction of a run is the spline of degree five through the states u^n at the knots t_n.  With fewer than six
+knots the degree is lower.  The spline equals the run at the final time, and its time derivative enters the residual.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, Tensor
 from evogt_study.pde.numerics import Array, QuadratureRule, Rule
 
 Ends = tuple[bool, bool]
-"""Two booleans: whether functions vanish at the lower and at the upper end of a direction."""
+"""Two booleans that are True if functions vanish at the lower and at the upper end of a direction."""
 FIXED: Ends = (True, True)
-"""Functions vanish at both ends."""
+"""Ends of functions that vanish at both ends."""
 Ended = Callable[[Array], list[tuple[Array, Array]]]
-"""Function from nodes of one coordinate to values and derivatives of the functions of each direction."""
+"""Function of nodes of one coordinate that returns values and derivatives of the basis of each direction."""
 BOTH = np.array([0.0, 1.0])
 DEGREE = 5
-"""Degree of the spline.  The error of a cubic spline would show in references of 100 knots."""
+"""Degree of the spline.  The error of a cubic spline would be visible in references with 100 knots."""
 GAUSS = 6
-"""Gauss points of an interval between knots: they are exact for the square of a spline of degree five, so that states
-that alternate from step to step are integrated exactly too."""
+"""Number of Gauss points between two knots.  The rule is exact for the square of a spline of degree five, also if the
+states alternate from step to step."""
 KRONROD_NODES = np.array([
     0.991455371120812639207, 0.949107912342758524526, 0.864864423359769072790, 0.741531185599394439864,
     0.586087235467691130294, 0.405845151377397166907, 0.207784955007898467601, 0.0,
@@ -53,29 +54,32 @@ KRONROD_WEIGHTS = np.array([
 GAUSS_WEIGHTS = np.array(
     [0.129484966168869693271, 0.279705391489276667901, 0.381830050505118944950, 0.417959183673469387755]
 )
-"""7 Gauss points of (-1, 1) with 8 Kronrod points (QUADPACK), from the outermost to the middle."""
+"""Weights of the 7 Gauss points of (-1, 1) in the Kronrod rule (QUADPACK), from the outermost point to the middle."""
 BETWEEN = 4
-"""Points between two nodes at which `is_seen_in_space` compares."""
+"""Number of points per node at which `is_seen_in_space` compares data with their interpolation."""
 _TIMES = 499
-"""Number of times in `is_seen_in_time`: a prime, so no simple period meets them.  A pulse of 0.4 % has two."""
+"""Number of times in `is_seen_in_time`.  A prime avoids simple periods.  A pulse of 0.4 % of the time contains two."""
 _FAR = 0.08
-"""Part of a function by which what the nodes say of it may be wrong.  In 200 manufactured problems it is at most 1e-3;
-a jump from zero makes 0.07 on 64 nodes, tanh(30 x - 30 y) 0.2 on 48.  With 0.15 the bound of a ridge of 60 on 112
-nodes was 0.1 % too small; with 0.08 the bounds of ridges of 20 to 52 are at least 0.4 % above the error."""
+"""Largest accepted relative error of the interpolation of data between the nodes.
+
+In 200 manufactured problems the error is at most 1e-3.  A jump from zero has 0.07 on 64 nodes, and tanh(30 x - 30 y)
+has 0.2 on 48 nodes.  With a limit of 0.15 the bound of a ridge of 60 on 112 nodes was 0.1 % too small.  With 0.08 the
+bounds of ridges of 20 to 52 are at least 0.4 % above the error.
+"""
 _ROUNDING = 1e-9
-"""Source that changes the solution by less than this part of the initial value is not checked."""
+"""Largest change of the solution, relative to the initial value, for which a source counts as rounding."""
 
 
 @dataclass(frozen=True)
 class TensorGrid:
-    """Grid of `panels` panels with `points` Gauss-Legendre points each, in each of `dimension` directions."""
+    """Grid with `panels` panels of `points` Gauss-Legendre points in each of `dimension` directions."""
 
     dimension: int
     points: int
     panels: int = 1
 
     @staticmethod
-    @lru_cache(maxsize=8)  # with its nodes, which take longer than the rule
+    @lru_cache(maxsize=8)  # the nodes of the grid take longer than the rule
     def of_rule(rule: Rule, dimension: int) -> TensorGrid:
         """Return the grid of a rule on the cube.  A composite midpoint rule has panels of one point."""
         if not isinstance(rule, QuadratureRule):
@@ -86,7 +90,7 @@ class TensorGrid:
     @cached_property
     def axis_rule(self) -> tuple[Array, Array]:
         """Nodes and weights of one direction, (Q,) each."""
-        nodes, weights = QuadratureRule("gauss_legendre", self.points).on_unit_interval  # which remembers them
+        nodes, weights = QuadratureRule("gauss_legendre", self.points).on_unit_interval  # cached
         starts = np.arange(self.panels)[:, None]
         return ((starts + nodes) / self.panels).ravel(), np.tile(weights, self.panels) / self.panels
 
@@ -106,7 +110,7 @@ class TensorGrid:
 
 
 def evaluate_interpolants(points: int, x: Array, order: int) -> Array:
-    """Return the Lagrange polynomials of the Gauss nodes with derivatives, (order + 1, Q, P)."""
+    """Return values and derivatives of the Lagrange polynomials of the Gauss nodes, (order + 1, Q, P)."""
     nodes, weights = TensorGrid(1, points).axis_rule
     # Gauss points are exact for products of two Legendre polynomials: values^T W is the inverse of values
     return np.asarray(polynomials(x, points, order) @ (polynomials(nodes, points, 0)[0].T * weights))
@@ -114,7 +118,7 @@ def evaluate_interpolants(points: int, x: Array, order: int) -> Array:
 
 @dataclass(frozen=True)
 class SpectralSpace:
-    """Products of n = `modes` polynomials in each of `dimension` directions, zero on all faces by default."""
+    """Space of products of n = `modes` polynomials in each direction, which vanish on all faces by default."""
 
     dimension: int
     modes: int
@@ -147,7 +151,7 @@ class SpectralSpace:
 
 @dataclass(frozen=True, eq=False)
 class SampledBasis:
-    """Products of functions of one coordinate on a grid: their values and derivatives (Q, n) in each direction."""
+    """Basis of products of functions of one coordinate, with values and derivatives (Q, n) in each direction."""
 
     along: list[tuple[Array, Array]]
     grid: TensorGrid
@@ -155,7 +159,7 @@ class SampledBasis:
     @staticmethod
     @lru_cache(maxsize=8)
     def of(space: SpectralSpace, grid: TensorGrid) -> SampledBasis:
-        """Return the basis of `space` on `grid`.  All runs of a problem share it."""
+        """Return the basis of `space` on `grid`, cached for all runs of a problem."""
         return SampledBasis(space.along(grid.axis_rule[0]), grid)
 
     def _matrices(self, derivative_axis: int | None) -> list[Array]:
@@ -166,27 +170,27 @@ class SampledBasis:
         return apply_matrices(self._matrices(None), coefficients)
 
     def gradient(self, coefficients: Array) -> list[Array]:
-        """Return the derivative in each direction on the grid."""
+        """Evaluate the derivative of functions in each direction on the grid."""
         return [apply_matrices(self._matrices(axis), coefficients) for axis in range(self.grid.dimension)]
 
     def moments(self, values: Array) -> Array:
-        """Return (v, B_k) of functions on the grid, (..., Q, ..., Q) -> (..., n, ..., n)."""
+        """Return the moments (v, B_k) of functions v on the grid, (..., Q, ..., Q) -> (..., n, ..., n)."""
         return apply_matrices([matrix.T for matrix in self._matrices(None)], values * self.grid.weights)
 
     def flux_moments(self, flux: list[Array]) -> Array:
-        """Return (q, grad B_k) of vector fields on the grid."""
+        """Return the moments (q, grad B_k) of vector fields q on the grid."""
         parts = [part * self.grid.weights for part in flux]
         matrices = [[matrix.T for matrix in self._matrices(axis)] for axis in range(len(flux))]
         return reduce(np.add, [apply_matrices(*pair) for pair in zip(matrices, parts, strict=True)])
 
     def on_face(self, coefficients: Array, axis: int, ends: Array) -> Array:
-        """Evaluate functions on a face normal to `axis`.  `ends`: basis of this direction at the face, (n,)."""
+        """Evaluate functions on a face normal to `axis`, given the basis `ends` (n,) of this direction at the face."""
         matrices = self._matrices(None)
         matrices[axis] = ends[None]
         return np.squeeze(apply_matrices(matrices, coefficients), axis=coefficients.ndim - self.grid.dimension + axis)
 
     def face_moments(self, values: Array, axis: int, ends: Array) -> Array:
-        """Return (v, B_k) on the face of `on_face`, for functions v on this face, (T, Q, ...) -> (T, n, ..., n)."""
+        """Return the moments (v, B_k) of functions v on the face of `on_face`, (T, Q, ...) -> (T, n, ..., n)."""
         matrices = [matrix.T for matrix in self._matrices(None)]
         matrices[axis] = ends[:, None]
         weights = [self.grid.axis_rule[1]] * (self.grid.dimension - 1)
@@ -219,7 +223,7 @@ def _integrate(legendre: Array) -> Array:
 
 
 def _replace_first(nodes: Array, values: Array, slopes: Array, below: bool, above: bool) -> tuple[Array, Array]:
-    """Replace the first functions by linear ones if they need not vanish at an end."""
+    """Add linear functions at the start of the basis for each end at which functions need not vanish."""
     one, linear = np.ones_like(nodes), list[tuple[Array, Array]]()
     if not (below or above):
         linear.append((one, 0.0 * one))
@@ -234,15 +238,15 @@ def _replace_first(nodes: Array, values: Array, slopes: Array, below: bool, abov
 
 @lru_cache(maxsize=16)
 def _find_eigenbasis(modes: int, below: bool, above: bool) -> tuple[Array, Array]:
-    """Return coefficients of b_1, ..., b_n in the functions of `_replace_first` (n, n), and increasing lambda (n,)."""
+    """Return the eigenvectors (n, n) in the basis of `_replace_first`, and the increasing eigenvalues lambda (n,)."""
     # n + 2 points are exact for the mass of polynomials of degree n + 1
     nodes, weights = TensorGrid(1, modes + 2).axis_rule
     legendre = polynomials(nodes, modes + 2, 0)[0]
     values, slopes = _replace_first(nodes, _integrate(legendre), legendre[:, 1:-1], below, above)
     mass, stiffness = (part.T @ (weights[:, None] * part) for part in (values, slopes))
-    # of M and S + M, which is well-conditioned: the smallest lambda come out to full precision
+    # the pencil of M and S + M is well-conditioned, so the smallest lambda have full precision
     parts, vectors = scipy.linalg.eigh(mass, mass + stiffness)
-    # parts are 1/(1 + lambda), increasing where lambda falls, and v . M v of vectors normalised in S + M
+    # `parts` are 1/(1 + lambda), in increasing order.  They equal v . M v for vectors normalised in S + M.
     return vectors[:, ::-1] / np.sqrt(parts[::-1]), np.maximum(1.0 / parts[::-1] - 1.0, 0.0)
 
 
@@ -255,7 +259,7 @@ def list_face_nodes(box: Box, grid: TensorGrid, axis: int, side: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class FaceData:
-    """Flux minus transfer u_b on a face, (T, Q, ...), and transfer, (T or 1, Q, ...), across `axis`."""
+    """Data on a face across `axis`: flux minus transfer u_b (T, Q, ...), and transfer (T or 1, Q, ...)."""
 
     axis: int
     side: int
@@ -263,20 +267,23 @@ class FaceData:
     transfer: Array | None
 
     def term(self, functions: Ended, run: SampledBasis, states: Array) -> Array:
-        """Return flux minus transfer u on the face for a function by its coefficients, (T, Q, ...)."""
+        """Return flux minus transfer u on the face for the coefficients `states`, (T, Q, ...)."""
         if self.transfer is None:
             return self.flux
         return np.asarray(self.flux - self.transfer * run.on_face(states, self.axis, self.end(functions)))
 
     def end(self, functions: Ended) -> Array:
-        """Return the values on the face of the functions of its direction, (n,)."""
+        """Return the values at the face of the functions of one coordinate across it, (n,)."""
         values, _ = functions(BOTH)[self.axis]
         return np.asarray(values[self.side])
 
 
 @dataclass(frozen=True, eq=False)
 class ProblemData:
-    """A problem on a grid; source and initial value lack the parts of a lifting u_b, except its flux."""
+    """Data of a problem on a grid for the unknown u - u_b.
+
+    Source and initial value include the terms of the lifting u_b, except the flux A grad u_b.
+    """
 
     grid: TensorGrid
     times: Array
@@ -292,12 +299,12 @@ class ProblemData:
 
     @staticmethod
     def of(problem: Problem, grid: TensorGrid, times: Array) -> ProblemData:
-        """Evaluate the problem on the grid.  Raises ProblemError if its diffusion is not positive there."""
+        """Evaluate the problem on the grid.  Raises ProblemError if the diffusion is not positive at a node."""
         box, lifting = to_box(problem.domain), problem.lifting
         nodes, shape = box.from_unit(grid.nodes), grid.shape
         source, initial = problem.source(nodes, times), problem.initial(nodes)
         if lifting is not None:
-            # The unknown is u - u_b: the terms of u_b go to the right-hand side.
+            # The unknown is u - u_b.  The terms of u_b go to the right-hand side.
             source = source - lifting.rate(nodes, times)
             if lifting.lower_order is not None:
                 source = source - lifting.lower_order(nodes, times)
@@ -344,7 +351,7 @@ class ProblemData:
         def some(given: Any) -> Any:
             if given is None or isinstance(given, list):
                 return given and [some(each) for each in given]
-            # steady data have one time for all of them
+            # steady data have one entry for all times
             return given if len(given) == 1 and len(self.times) > 1 else given[block]
 
         names = ("times", "diffusion", "source", "lifting", "flux", "advection", "reaction")
@@ -357,7 +364,7 @@ class ProblemData:
         return not (self.advection is None and self.reaction is None and self.law is None)
 
     def remainder(self, run: SampledBasis, states: Array, gradient: list[Array]) -> Array:
-        """Return F - b . grad v + c v for v by its coefficients and gradient, (T, Q, ..., Q), without - v_t."""
+        """Return f - b . grad v + c v for a function v with the given coefficients and gradient, (T, Q, ..., Q)."""
         result = self.source
         for b, slope in zip(self.advection or (), gradient, strict=False):
             result = result - b * slope
@@ -367,25 +374,25 @@ class ProblemData:
         if self.reaction is not None:
             result = result + self.reaction * values
         if self.law is not None:
-            # u_b's part of linear terms is in the source (`lower_order`), a nonlinear law needs u itself
+            # the source has the linear terms of u_b (`lower_order`), but a nonlinear law needs u
             whole = values if self.lifting is None else values + self.lifting
             result = result + np.stack([self.law(u, float(t)) for u, t in zip(whole, self.times, strict=True)])
         return np.asarray(result)
 
     def flux_of(self, gradient: list[Array]) -> list[Array]:
-        """Return A grad (v + u_b) for a function v by its gradient."""
+        """Return A grad (v + u_b) for the gradient of a function v."""
         plain = self.apply_diffusion(gradient)
         return plain if self.flux is None else [a + b for a, b in zip(plain, self.flux, strict=True)]
 
     def apply_diffusion(self, gradient: list[Array]) -> list[Array]:
-        """Return A grad v."""
+        """Return A grad v for the gradient of a function v."""
         if self.diffusion.ndim == self.source.ndim:
             return [self.diffusion * part for part in gradient]
         d = range(len(gradient))
         return [np.asarray(sum(self.diffusion[:, i, j] * gradient[j] for j in d)) for i in d]
 
     def moments(self, functions: Ended | None, states: Array, rates: Array | None, space: SpectralSpace) -> Array:
-        """Return R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k), (T, n, ..., n).  Without `rates`, v_t = F = 0."""
+        """Return R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k), (T, n, ..., n).  If `rates` is None, v_t = F = 0."""
         basis = SampledBasis.of(space, self.grid)
         run = basis if functions is None else SampledBasis(functions(self.grid.axis_rule[0]), self.grid)
         gradient = run.gradient(states)
@@ -402,7 +409,7 @@ class ProblemData:
 def _diffusion(problem: Problem, box: Box, nodes: Array, times: Array, shape: tuple[int, ...]) -> Array:
     at = times[:1] if problem.diffusion.steady else times
     values = problem.diffusion(nodes, at)
-    # of a tensor this is necessary, and enough on a line; its eigenvalues are looked at where they are needed (`below`)
+    # for a tensor positive diagonal entries are necessary, and enough on a line (`bound_below` checks eigenvalues)
     least = float((np.einsum("tqll->tql", values) if isinstance(problem.diffusion, Tensor) else values).min())
     if not least > 0.0:  # so that NaN is refused too
         got = f"a minimum of {least:.6g}"
@@ -412,7 +419,7 @@ def _diffusion(problem: Problem, box: Box, nodes: Array, times: Array, shape: tu
         return np.asarray(tensor.reshape(len(at), len(box.widths), len(box.widths), *shape))
     if len(set(box.widths)) == 1:
         return np.asarray(values.reshape(-1, *shape) / box.widths[0] ** 2)
-    # over different widths a scalar becomes a diagonal tensor in coordinates of the unit cube
+    # for different widths a scalar becomes a diagonal tensor in coordinates of the unit cube
     widths = np.asarray(box.widths)
     diagonal = np.eye(len(widths))[None, :, :, None] / (widths**2)[:, None] * values[:, None, None, :]
     return np.asarray(diagonal.reshape(len(at), len(widths), len(widths), *shape))
@@ -420,33 +427,33 @@ def _diffusion(problem: Problem, box: Box, nodes: Array, times: Array, shape: tu
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """States at the knots, in products of functions of one coordinate."""
+    """Function of space and time: coefficients of product functions at the knots, with a spline in between."""
 
     knots: Array
     states: Array
     along: Callable[[Array], list[tuple[Array, Array]]]
 
     def at(self, times: Array) -> tuple[Array, Array]:
-        """Return states and their time derivatives, (T, m, ..., m) each."""
+        """Return states and their time derivatives at `times`, (T, m, ..., m) each."""
         flat, shape = self.states.reshape(len(self.knots), -1), (len(times), *self.states.shape[1:])
         states, rates = _evaluate_splines(self.knots.tobytes(), times.tobytes())
         return (states @ flat).reshape(shape), (rates @ flat).reshape(shape)
 
     def derivative(self, order: int) -> Array:
-        """Return time derivatives at the knots, (K + 1, m, ..., m)."""
+        """Return the time derivatives of this `order` at the knots, (K + 1, m, ..., m)."""
         return np.tensordot(_make_spline(self.knots.tobytes())(self.knots, order), self.states, axes=1)
 
 
-@lru_cache(maxsize=8)  # runs of a study have their knots and times in common
+@lru_cache(maxsize=8)  # the runs of a study share knots and times
 def _evaluate_splines(knots: bytes, times: bytes) -> tuple[Array, Array]:
-    """Return values and derivatives of the splines at times, (T, K + 1) each."""
+    """Evaluate the splines and their derivatives at times, (T, K + 1) each."""
     spline, at = _make_spline(knots), np.frombuffer(times)
     return spline(at), spline(at, 1)
 
 
 @lru_cache(maxsize=8)
 def _make_spline(knots: bytes) -> scipy.interpolate.BSpline:
-    """Return the splines that are one at one knot and zero at the others."""
+    """Return the splines that are one at one knot and zero at all other knots."""
     at = np.frombuffer(knots)
     most = min(DEGREE, len(at) - 1)
     return scipy.interpolate.make_interp_spline(at, np.eye(len(at)), k=most if most % 2 else max(most - 1, 1))
@@ -454,7 +461,7 @@ def _make_spline(knots: bytes) -> scipy.interpolate.BSpline:
 
 @dataclass(frozen=True, eq=False)
 class TimeRule:
-    """A rule on (0, T) and a coarser rule.  The last time is T with weight zero, because the residual needs it."""
+    """Quadrature rule on (0, T) with a coarser rule.  The last time is T with weight zero, for the representer."""
 
     times: Array
     weights: Array
@@ -462,13 +469,13 @@ class TimeRule:
 
     @staticmethod
     def between(knots: Array) -> TimeRule:
-        """Return a rule of `GAUSS` points between knots.  The coarser rule omits the outermost points."""
+        """Return a rule with `GAUSS` points between knots.  The coarser rule omits the outermost points."""
         return _make_rule_between(tuple(knots.tolist()))
 
     @staticmethod
-    @lru_cache(maxsize=8)  # as below
+    @lru_cache(maxsize=8)  # all runs of a study share the rule
     def whole(final_time: float) -> TimeRule:
-        """Return the Gauss and Kronrod points of (0, T).  The coarser rule has the Gauss points."""
+        """Return the Gauss-Kronrod rule on (0, T).  The coarser rule has the Gauss points."""
         nodes = 0.5 + 0.5 * np.concatenate([-KRONROD_NODES[:-1], KRONROD_NODES[::-1]])
         coarse, weights = np.zeros(len(nodes)), np.concatenate([KRONROD_WEIGHTS[:-1], KRONROD_WEIGHTS[::-1]])
         coarse[1::2] = np.concatenate([GAUSS_WEIGHTS[:-1], GAUSS_WEIGHTS[::-1]])
@@ -476,7 +483,7 @@ class TimeRule:
         return TimeRule(times, final_time / 2.0 * np.append(weights, 0.0), final_time / 2.0 * np.append(coarse, 0.0))
 
 
-# which all runs of a study have in common: a twentieth of what their certificates take
+# all runs of a study share the rule, which takes a twentieth of the time of a certificate
 @lru_cache(maxsize=8)
 def _make_rule_between(knots: tuple[float, ...]) -> TimeRule:
     ends = np.array(knots)
@@ -492,9 +499,9 @@ def _make_rule_between(knots: tuple[float, ...]) -> TimeRule:
     )
 
 
-@lru_cache(maxsize=16)  # certificates of one problem ask for several grids
+@lru_cache(maxsize=16)  # certificates of one problem use several grids
 def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool:
-    """Return True if the nodes of one panel resolve the data on lines through their largest values."""
+    """Return True if the nodes of a grid with one panel resolve the data on lines through their largest values."""
     box, some = to_box(problem.domain), final_time * np.array([0.4, 1.0])
 
     def diffusion(nodes: Array) -> Array:
@@ -509,7 +516,7 @@ def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> b
 
 
 def _is_seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: Box, rounding: float = 0.0) -> bool:
-    """Return the same for functions, nodes to (K, Q), on lines through the largest value of all."""
+    """Return True if the nodes resolve K functions on lines through the largest value of all functions."""
     places, through = _refine_nodes(grid)
     known = len(places) - len(through)
     largest = grid.nodes[np.argmax(np.abs(function(box.from_unit(grid.nodes))).max(axis=0))]
@@ -522,21 +529,21 @@ def _is_seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box:
     return True
 
 
-@lru_cache(maxsize=8)  # the grids of a study
+@lru_cache(maxsize=8)  # one for each grid of a study
 def _refine_nodes(grid: TensorGrid) -> tuple[Array, Array]:
-    """Return nodes of one direction with M points between, (Q + M,), and the matrix (M, Q) of interpolation."""
+    """Return nodes of one direction with M points between them (Q + M,), and the interpolation matrix (M, Q)."""
     nodes, fine = grid.axis_rule[0], _make_midpoints(BETWEEN * grid.points + 1)
     (through,) = evaluate_interpolants(grid.points, fine, 0)
     return np.concatenate([nodes, fine]), through
 
 
 def _estimate_rounding(initial: Array, final_time: float) -> float:
-    """Return the size of a source that is only rounding, for example if the terms of the equation cancel."""
+    """Return the size below which a source is rounding, for example if the terms of the equation cancel."""
     return _ROUNDING * float(np.abs(initial).max()) / final_time
 
 
 def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
-    """Return True if the times of `rule` resolve the data, at the point of the largest source at half time."""
+    """Return True if the times of `rule` resolve the data at the node with the largest source at half time."""
     functions = problem.source, problem.diffusion, *(problem.advection or ()), problem.linear_reaction
     changing = [function for function in functions if function is not None and not function.steady]
     if not changing:

@@ -1,7 +1,7 @@
-"""The problem on the retained space.
+"""Galerkin system of a parabolic problem on the retained space.
 
-- `problem`: data of a parabolic problem as functions of nodes and times, and checks that they agree
-- `retained_space`: trial functions, their weighted SVD, truncation
-- `system`: matrix and load of the linear terms in any basis; the system in the retained space
-- `validation`: errors, norms, energies; the basis on another rule; coefficients without the error of time steps
+- `problem` has the data of a problem as functions of nodes and times, and checks these data.
+- `retained_space` computes trial functions, their weighted SVD and its truncation.
+- `system` assembles matrix and load of the linear terms, and the system in the retained space.
+- `validation` measures errors, norms, energies and defects, and solves the system without time-step error.
 """

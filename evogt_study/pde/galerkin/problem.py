@@ -1,13 +1,13 @@
-"""The data of a parabolic problem (eq:linear_parabolic), as functions that NumPy can evaluate.
+"""Data of a parabolic problem (eq:linear_parabolic) as NumPy functions.
 
     u_t = div(A(x, t) grad u) - b . grad u + g(u, x, t) - F'(u) + f(x, t) in the domain,    u(x, 0) = u_0(x)
 
-A is a scalar, or a `Tensor`; advection b, reaction g and potential F are absent unless they are given.  u = u_b on the
-boundary, zero without a `Lifting`, but on the domain's natural faces, where n . (A grad u) = flux - transfer u.
+The diffusion A is a scalar or a `Tensor`.  Advection b, reaction g and potential F are optional.  A `Lifting` u_b gives
+the boundary values, which are zero by default.  On natural faces n . (A grad u) = flux - transfer u.
 
-A function of space and time is a `Separable` sum of modulation(t) x profile(x) where its terms split, else a
-`NonSeparable` one.  Both answer the same call, ``function(nodes, times) -> (T, Q)``; the method uses the split to
-assemble once per profile instead of once per step.
+A function of space and time is `Separable`, a sum of modulation(t) x profile(x), or `NonSeparable`.  A call
+``function(nodes, times)`` of either kind returns an array (T, Q).  The solver assembles a separable function once per
+profile instead of once per step.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from evogt_study.pde.domains import Domain, UnitCube
 from evogt_study.pde.numerics import Array
 
 NodalFunction = Callable[[Array, Array, float], Array]
-"""Function of the solution, space and time: u (Q,), nodes (Q, d) and t -> (Q,)."""
+"""Function of the solution u (Q,), the nodes (Q, d) and t that returns an array (Q,)."""
 _LOOKED_AT = np.array([0.0, 0.37, 1.0])
-"""Parts of the final time.  No usual modulation has a zero at 0.37."""
+"""Times t / T at which the checks evaluate the data.  No usual modulation has a zero at 0.37."""
 _TOLERANCE = 1e-9
-"""Relative difference that counts as rounding.  Rounding leaves sin(40 pi) at 1e-14."""
+"""Largest relative difference that counts as rounding.  The computed sin(40 pi) is 1e-14."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,10 @@ class Separable:
     Parameters
     ----------
     profiles : callable
-        Nodes (Q, d) -> p_k (K, Q).
+        Function of nodes (Q, d) that returns p_k (K, Q).
     modulations : callable, optional
-        Times (T,) -> m_k (K, T).  By default one profile that does not depend on time.
+        Function of times (T,) that returns m_k (K, T).  By default the function has one profile and does not depend on
+        time.
 
     Examples
     --------
@@ -54,8 +55,8 @@ class Separable:
     modulations: Callable[[Array], Array] | None = None
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Return values, (Q, d) and (T,) -> (T, Q)."""
-        # a product for a single profile too: it refuses values of the wrong shape
+        """Return the values at nodes and times, (Q, d) and (T,) -> (T, Q)."""
+        # a product also for a single profile, because it raises an error for a wrong shape
         return self.evaluate_modulations(times).T @ self.profiles(nodes)
 
     def evaluate_modulations(self, times: Array) -> Array:
@@ -70,12 +71,12 @@ class Separable:
 
 @dataclass(frozen=True, eq=False)
 class NonSeparable:
-    """Function of space and time that is no short sum of products.
+    """Function of space and time without a short sum of products.
 
     Parameters
     ----------
     at : callable
-        Nodes (Q, d) and one time -> values (Q,).
+        Function of nodes (Q, d) and one time that returns values (Q,).
 
     Examples
     --------
@@ -87,12 +88,12 @@ class NonSeparable:
     at: Callable[[Array, float], Array]
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Return values, (Q, d) and (T,) -> (T, Q)."""
+        """Return the values at nodes and times, (Q, d) and (T,) -> (T, Q)."""
         return np.stack([self.at(nodes, float(t)) for t in times])
 
     @property
     def steady(self) -> bool:
-        """False, because a function that does not depend on time is separable."""
+        """Always False, because a function that does not depend on time is separable."""
         return False
 
 
@@ -111,7 +112,7 @@ class Tensor:
     Parameters
     ----------
     entries : tuple of tuple
-        Rows of functions of space and time, (d, d).  None is the zero function.  A_ij and A_ji are the same object.
+        Rows of functions of space and time, (d, d).  None means zero.  A_ij and A_ji must be one Python object.
 
     Raises
     ------
@@ -146,7 +147,7 @@ class Tensor:
         return all(entry.steady for entry in self.upper.values())
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Return values, (Q, d) and (T,) -> (T, Q, d, d)."""
+        """Return the tensors at nodes and times, (Q, d) and (T,) -> (T, Q, d, d)."""
         values = np.zeros((len(times), len(nodes), len(self.entries), len(self.entries)))
         for (i, j), entry in self.upper.items():
             values[..., i, j] = values[..., j, i] = entry(nodes, times)
@@ -157,7 +158,7 @@ Diffusion = SpaceTimeFunction | Tensor
 
 
 def zero(nodes: Array) -> Array:
-    """Return the profile of an absent source, (Q, d) -> (1, Q)."""
+    """Return the profile of a zero source, (Q, d) -> (1, Q)."""
     return np.zeros((1, len(nodes)))
 
 
@@ -168,13 +169,13 @@ class Lifting:
     Parameters
     ----------
     value, rate : Separable or NonSeparable
-        u_b and its derivative in time.
+        Function u_b and its derivative in time.
     gradient, flux : tuple of functions
-        d u_b/dx_l and (A grad u_b)_l for each direction.
+        Derivatives d u_b/dx_l and fluxes (A grad u_b)_l for each direction.
     lower_order : function, optional
-        b . grad u_b - c u_b, if the problem has an advection or a linear reaction c u.
+        Terms b . grad u_b - c u_b of a problem with an advection or a linear reaction c u.
     formula : str, optional
-        Formula of u_b, for labels.
+        Formula of u_b, for descriptions of the problem.
 
     Examples
     --------
@@ -199,7 +200,7 @@ class Potential:
     Parameters
     ----------
     value, slope : callable
-        F and F', elementwise.
+        Elementwise functions F and F'.
 
     Examples
     --------
@@ -222,7 +223,7 @@ class NonlinearReaction:
     Parameters
     ----------
     value, slope : callable
-        g and dg/du: u (Q,), nodes (Q, d) and one time -> (Q,).
+        Functions g and dg/du of u (Q,), nodes (Q, d) and one time that return arrays (Q,).
 
     Examples
     --------
@@ -242,11 +243,11 @@ class NaturalFace:
     Parameters
     ----------
     face : str
-        "x0" for the lower face of x, "x1" for the upper one, and so on.
+        Name of the face: "x0" is the lower face in direction x, and "x1" is the upper face.
     flux : Separable or NonSeparable
         Given outward flux.
     transfer : Separable or NonSeparable, optional
-        Transfer coefficient; by default zero.
+        Transfer coefficient.  The default is zero.
 
     Examples
     --------
@@ -270,40 +271,40 @@ class Problem:
     dimension : int
         Number of space dimensions d, 1 to 3.
     diffusion : Separable, NonSeparable, tuple or Tensor
-        a, the diagonal of A, or A.
+        Scalar a, the diagonal of A, or the tensor A.
     initial : callable
-        u_0: nodes (Q, d) -> (Q,).
+        Initial value u_0, a function of nodes (Q, d) that returns an array (Q,).
     source : Separable or NonSeparable, optional
-        f; by default zero.
+        Source f.  The default is zero.
     exact : Separable or NonSeparable, optional
-        Exact solution u, for errors.
+        Exact solution u.  Runs need it to measure errors.
     final_time : float, optional
-        T if a run states none.
+        Default of the final time T.
     name, parameters : str and mapping, optional
-        Name, and the values that the problem was made with, for labels.
+        Name of the problem, and its parameter values, for messages and results.
     lifting : Lifting, optional
-        Boundary values; by default zero.
+        Boundary values.  The default is zero.
     potential : Potential, optional
-        F of a gradient flow, in place of advection and reaction.
+        Potential F of a gradient flow.  It excludes advection and reaction.
     domain : Domain, optional
-        By default the unit cube.
+        Domain of the problem.  The default is the unit cube.
     advection : tuple of functions, optional
-        b, one function for each direction.
+        Velocity b, one function for each direction.
     reaction : function or NonlinearReaction, optional
-        c of the linear reaction c u, or g(u, x, t).
+        Coefficient c of the linear reaction c u, or the reaction g(u, x, t).
     faces : tuple of NaturalFace, optional
-        Faces that are not Dirichlet faces.
+        Faces with a natural boundary condition.
     exact_gradient : callable, optional
-        Nodes (Q, d) and one time -> grad u (d, Q).
+        Function of nodes (Q, d) and one time that returns grad u (d, Q).
     boundary_tolerance : float, optional
-        Relative difference of data on the boundary that is not refused.
+        Largest accepted relative difference between boundary values.
 
     Raises
     ------
     ParameterError
-        If the domain has another dimension.
+        If the domain and the problem have different dimensions.
     ProblemError
-        If the data do not fit together.
+        If the data contradict each other.
 
     Examples
     --------
@@ -352,7 +353,9 @@ class Problem:
             raise ProblemError(f"`advection` must have {d} entries in {d}-D, got {len(self.advection)}")
         if self.potential is not None and (self.reaction is not None or self.advection is not None):
             beside = "reaction" if self.reaction is not None else "advection"
-            raise ProblemError(f"`{beside}` must be left out beside `potential`, as it is no part of the gradient flow")
+            raise ProblemError(
+                f"`{beside}` must be left out beside `potential`, because it is no part of the gradient flow"
+            )
         named = sorted(face.face for face in self.faces)
         if named != sorted(self.domain.natural):
             wanted, got = ", ".join(self.domain.natural) or "none", ", ".join(named) or "none"
@@ -360,29 +363,29 @@ class Problem:
 
     @property
     def plain(self) -> bool:
-        """True for u_t = div(a grad u) - F'(u) + f with a scalar a, and Dirichlet data."""
+        """True if the equation is u_t = div(a grad u) - F'(u) + f with a scalar a and Dirichlet data."""
         extra = self.advection is not None or self.reaction is not None or self.domain.natural
         return not (extra or isinstance(self.diffusion, Tensor))
 
     @property
     def is_linear(self) -> bool:
-        """True without a potential and without a nonlinear reaction."""
+        """True if the problem has no potential and no nonlinear reaction."""
         return self.potential is None and not isinstance(self.reaction, NonlinearReaction)
 
     @property
     def linear_reaction(self) -> SpaceTimeFunction | None:
-        """c of a linear reaction c u, or None if there is none."""
+        """Coefficient c of a linear reaction c u, or None if the reaction is absent or nonlinear."""
         return None if isinstance(self.reaction, NonlinearReaction) else self.reaction
 
     @property
     def has_steady_operator(self) -> bool:
-        """Return True if the linear terms do not depend on time."""
+        """True if the linear terms do not depend on time."""
         parts = self.diffusion, *(self.advection or ()), self.linear_reaction, *(face.transfer for face in self.faces)
         return all(part is None or part.steady for part in parts)
 
     @property
     def has_steady_load(self) -> bool:
-        """True if neither the source nor the part of the lifting in the load depends on time."""
+        """True if the source, the boundary fluxes and the terms of the lifting do not depend on time."""
         parts: list[SpaceTimeFunction | None] = [self.source, *(face.flux for face in self.faces)]
         if (lifting := self.lifting) is not None:
             parts += [lifting.rate, *lifting.flux, lifting.lower_order]
@@ -391,12 +394,12 @@ class Problem:
         return all(part is None or part.steady for part in parts)
 
     def lift_at(self, nodes: Array, t: float) -> Array | float:
-        """Return u_b at one time, (Q, d) -> (Q,), or zero without a lifting."""
+        """Return u_b at one time, (Q, d) -> (Q,), or zero if the problem has no lifting."""
         return 0.0 if self.lifting is None else self.lifting.value(nodes, np.array([t]))[0]
 
 
 def check_data(problem: Problem, final_time: float | None = None) -> None:
-    """Check the data of a problem without formulas.  Raises ProblemError."""
+    """Check the data of a problem that is given by functions.  Raises ProblemError."""
     check_boundary(problem, final_time)
     check_periodic(problem)
     if problem.exact is None:
@@ -411,16 +414,16 @@ def check_data(problem: Problem, final_time: float | None = None) -> None:
 
 
 def check_boundary(problem: Problem, final_time: float | None = None) -> None:
-    """Raise ProblemError if the exact solution is not zero, or u_b, on the boundary (remark nonhomo).
+    """Raise ProblemError if the exact solution differs from the boundary values (remark nonhomo).
 
-    Initial data that do not meet the boundary values give a `AccuracyWarning`: the problem is well posed.
+    Initial data that differ from the boundary values give an `AccuracyWarning`, because the problem is well posed.
     """
     on_boundary = problem.domain.boundary_points()
     if not len(on_boundary):
         return
     key, times = "exact", _LOOKED_AT * (final_time or problem.final_time or 1.0)
     stated: Any = problem.exact
-    if problem.exact is None:  # nothing is stated of later times
+    if problem.exact is None:  # only the initial value is known
         key, times, stated = "initial", times[:1], lambda nodes, times: problem.initial(nodes)[None]
     with np.errstate(all="ignore"):
         lifted = np.zeros((1, 1)) if problem.lifting is None else problem.lifting.value(on_boundary, times)
@@ -430,19 +433,19 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
     if not any(bad):
         return
     wanted, got = ("vanish", "a value") if problem.lifting is None else ("equal `lifting`", "a difference")
-    remedy = "; `lifting` states boundary values that are not zero" if problem.lifting is None else ""
+    remedy = ". State other boundary values as `lifting`" if problem.lifting is None else ""
     text = f"{wanted} on the boundary, got {got} of {excess.max():.3g} there{describe_parameters(problem)}{remedy}"
     if any(bad[1:]) or not np.isfinite(excess).all():
         raise ProblemError(f"`{key}` must {text}")
     warn(
-        f"`{key}` at t = 0 should {text}. Such a solution is not smooth at the start: "
-        "`start = { implicit_euler_half_steps = 4 }` or an L-stable integrator damps its fast modes",
+        f"`{key}` at t = 0 should {text}. The solution is not smooth at the start. To damp its fast modes, use "
+        "`start = { implicit_euler_half_steps = 4 }` or an L-stable integrator",
         AccuracyWarning,
     )
 
 
 def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> None:
-    """Raise ProblemError if the data, or the flux A grad u of the exact solution, are not periodic on the domain."""
+    """Raise ProblemError if the data, or the flux of the exact solution, are not periodic on the domain."""
     exact = problem.exact
     stated: dict[str, Callable[[Array], Array]] = {"`initial`": problem.initial}
     if exact is not None:
@@ -463,7 +466,7 @@ def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> 
 
 
 def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
-    """Raise ProblemError if A grad u of the exact solution is not the flux on a face."""
+    """Raise ProblemError if the flux of the exact solution differs from the given flux on a face."""
     rule, times = problem.domain.quadrature(problem.domain.usual_rule), _LOOKED_AT
     with np.errstate(all="ignore"):
         for data in problem.faces:
@@ -481,7 +484,7 @@ def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
 
 
 def check_terms(problem: Problem, method: str) -> None:
-    """Raise ProblemError for a term that a `method` for scalar diffusion does not admit."""
+    """Raise ProblemError for a term that a `method` for scalar diffusion does not support."""
     terms = {
         "diffusion tensor": isinstance(problem.diffusion, Tensor),
         "advection": problem.advection is not None,
@@ -490,11 +493,11 @@ def check_terms(problem: Problem, method: str) -> None:
     extra = [name for name, there in terms.items() if there]
     if extra:
         got = f"one with {' and '.join(extra)}"
-        raise ProblemError(f"{method} must have a problem of scalar diffusion and source, got {got}")
+        raise ProblemError(f"a problem for {method} must have scalar diffusion and a source only, got {got}")
 
 
 def describe_parameters(problem: Problem) -> str:
-    """Return the parameters of the problem as the end of a message."""
+    """Return the text " for NAME = VALUE, ..." with the parameters of the problem, for messages."""
     values = ", ".join(f"{name} = {value:g}" for name, value in problem.parameters.items())
     return f" for {values}" if values else ""
 

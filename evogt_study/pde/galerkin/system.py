@@ -3,13 +3,11 @@
     K_ij = (A grad phi_j, grad phi_i) + (b . grad phi_j - c phi_j, phi_i) + (transfer phi_j, phi_i)_faces
     b_i = (f, phi_i) + (flux, phi_i)_faces
 
-K and b are assembled in any basis, with dense or sparse matrices; with an advection b the matrix is not symmetric.  On
-the retained space r_i = (F'(u), phi~_i)_q of a potential F (eq:ac_g_quad, where it has the other sign), or
--(g(u, x, t), phi~_i)_q of a nonlinear reaction.  With a lifting u = u_b + phi~ . alpha, and b is the lifted load
-(eq:lifted_load).
+The functions assemble K and b in any basis, with dense or sparse matrices.  An advection makes K unsymmetric.  On the
+retained space a potential F gives r_i = (F'(u), phi~_i)_q (eq:ac_g_quad with the opposite sign).  A nonlinear reaction
+gives r_i = -(g(u, x, t), phi~_i)_q.  A lifting u_b gives u = u_b + phi~ . alpha and the lifted load b (eq:lifted_load).
 
-Separable data are assembled once per profile.  Data whose time and space do not split are assembled from the nodes at
-each time at which they are used; the numbers are the same.
+The functions assemble separable data once per profile, and other data once per time.  Both ways give equal numbers.
 """
 
 from __future__ import annotations
@@ -38,19 +36,19 @@ from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_tria
 from evogt_study.pde.numerics import Array, Quadrature
 
 _NODES_AT_ONCE = 1024
-"""Nodes of a block of `assemble_gram`: 2 MB for 240 retained functions."""
+"""Number of nodes in a block of `assemble_gram`.  A block takes 2 MB for 240 retained functions."""
 TIMES_AT_ONCE = 64
-"""Times of a block.  Values at 8,000 nodes take 4 MB."""
+"""Number of times in a block.  The values at 8,000 nodes take 4 MB."""
 
 MatrixInTime = Callable[[float], Any]
 Series = Callable[[Array], Array]
-"""Function of times that returns a quantity at these times: (T,) -> (T, ...)."""
+"""Function that returns a quantity at given times, (T,) -> (T, ...)."""
 NodalData = tuple[Array | None, Array | None, Array]
-"""Diffusion, source and initial value at the assembly nodes, which all seeds share.  None if it is not separable."""
+"""Diffusion, source and initial value at the assembly nodes.  None replaces a diffusion or source without profiles."""
 
 
 def assemble_gram(gradients: Array, nodal: Array) -> Array:
-    """Return sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r)."""
+    """Return the symmetric matrix sum_l G_l^T diag(nodal) G_l, (d, Q, r) and (Q,) -> (r, r)."""
     # the upper triangle by BLAS (dsyrk), in Fortran order, else dsyrk would copy the matrix for every block of nodes
     upper = np.zeros((gradients.shape[2],) * 2, order="F")
     roots, negative = np.sqrt(np.abs(nodal))[:, None], nodal < 0.0
@@ -68,9 +66,9 @@ def assemble_gram(gradients: Array, nodal: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Basis(ABC):
-    """Basis functions at the nodes of a rule: values (Q, r), and gradients (Q, r) for each direction.
+    """Basis functions at the nodes of a rule, with values (Q, r) and gradients (Q, r) for each direction.
 
-    Its forms are matrices (r, r) of a coefficient by its values at the nodes (Q,).
+    Each method takes the values of a coefficient at the nodes (Q,).
     """
 
     rule: Quadrature
@@ -82,30 +80,30 @@ class Basis(ABC):
         """Return left^T diag(w nodal) right, for matrices (Q, r)."""
 
     def gram(self, nodal: Array) -> Any:
-        """Return (c phi_j, phi_i)."""
+        """Return the matrix (c phi_j, phi_i)."""
         return self.product(self.values, self.values, nodal)
 
     def stiffness(self, nodal: Array) -> Any:
-        """Return (a grad phi_j, grad phi_i)."""
+        """Return the matrix (a grad phi_j, grad phi_i)."""
         return reduce(lambda one, two: one + two, [self.product(G, G, nodal) for G in self.gradients])
 
     def tensor_term(self, i: int, j: int, nodal: Array) -> Any:
-        """Return the part of A_ij and A_ji in the stiffness."""
+        """Return the contribution of A_ij and A_ji to the stiffness."""
         product = self.product(self.gradients[i], self.gradients[j], nodal)
-        # a matrix and its transpose add up to one that is symmetric to the last digit
+        # the sum of a matrix and its transpose is exactly symmetric
         return product if i == j else product + product.T
 
     def advection(self, axis: int, nodal: Array) -> Any:
-        """Return (b d phi_j / dx_axis, phi_i)."""
+        """Return the matrix (b d phi_j / dx_axis, phi_i)."""
         return self.product(self.values, self.gradients[axis], nodal)
 
     def project(self, nodal: Array, axis: int | None = None) -> Array:
-        """Return (v, phi_i), or (v, d phi_i / dx_axis), nodal values (..., Q) -> (..., r)."""
+        """Return (v, phi_i), or (v, d phi_i / dx_axis) if `axis` is given, (..., Q) -> (..., r)."""
         return np.asarray((nodal * self.rule.weights) @ (self.values if axis is None else self.gradients[axis]))
 
 
 class DenseBasis(Basis):
-    """Functions that are not zero at any node: values (Q, r) and gradients (d, Q, r)."""
+    """Basis with dense arrays: values (Q, r) and gradients (d, Q, r)."""
 
     values: Array
     gradients: Array
@@ -128,7 +126,10 @@ class DenseBasis(Basis):
 def assemble_operator(
     basis: Basis, problem: Problem, faces: Mapping[str, Basis], profiles: Array | None = None
 ) -> tuple[MatrixInTime, MatrixInTime | None]:
-    """Return K, and the part of its diffusion where there are others; `profiles` of a scalar diffusion at the nodes."""
+    """Return K as a function of time, and its diffusion part, or None if K has no other part.
+
+    `profiles` are the profiles of a scalar diffusion at the nodes, if the caller has them.
+    """
     if isinstance(problem.diffusion, Tensor):
         upper = problem.diffusion.upper.items()
         tensor = [_assemble(part, basis, partial(basis.tensor_term, *place)) for place, part in upper]
@@ -152,13 +153,13 @@ def assemble_operator(
 def _assemble(
     function: SpaceTimeFunction, basis: Basis, form: Callable[[Array], Any], profiles: Array | None = None
 ) -> MatrixInTime:
-    """Return the matrix of a coefficient by a form that is linear in it: once for each profile, else at each time."""
+    """Return the matrix of a coefficient as a function of time, assembled once per profile if it is separable."""
     if not isinstance(function, Separable):
         return lambda t: form(function.at(basis.rule.nodes, t))
     profiles = function.profiles(basis.rule.nodes) if profiles is None else profiles
     terms: Any = [form(profile) for profile in profiles]
     if function.steady:
-        return lambda t: terms[0]  # the one term itself: its factor is one at all times
+        return lambda t: terms[0]  # the factor of this term is one at all times
     terms = np.stack(terms) if isinstance(terms[0], np.ndarray) else terms
 
     def combine(t: float) -> Any:
@@ -173,9 +174,9 @@ def _assemble(
 def assemble_load(
     basis: Basis, problem: Problem, faces: Mapping[str, Basis], profiles: Array | None = None
 ) -> tuple[Series, Series]:
-    """Return the load b less what a lifting takes, and the part of the flux of a lifting (eq:lifted_load).
+    """Return the load b minus the terms of a lifting, and the flux term of the lifting (eq:lifted_load).
 
-    profiles: of a separable source at the nodes, if they are at hand.
+    `profiles` are the profiles of a separable source at the nodes, if the caller has them.
     """
     nodes, lifting = basis.rule.nodes, problem.lifting
     loads = [assemble_moments(problem.source, nodes, basis.project, profiles)]
@@ -202,7 +203,7 @@ def assemble_load(
 def assemble_moments(
     function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array], profiles: Array | None = None
 ) -> Series:
-    """Return a function of times that applies the linear `project` to the nodal values, once for each profile."""
+    """Return a function of times that projects the nodal values, with one projection per profile if separable."""
     if not isinstance(function, Separable):
         return lambda times: np.concatenate([project(function(nodes, part)) for part in split_times(times)])
     terms = project(function.profiles(nodes) if profiles is None else profiles)
@@ -210,12 +211,12 @@ def assemble_moments(
 
 
 def add_functions(parts: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """Return the sum of matrices at a time, or of series at times."""
+    """Return the sum of functions of one time or of several times."""
     return parts[0] if len(parts) == 1 else lambda at: reduce(operator.add, [part(at) for part in parts])
 
 
 def split_times(times: Array) -> list[Array]:
-    """Yield `times` in blocks, so that values at all nodes and many steps need not fit in memory at once."""
+    """Split `times` into blocks, so that the values at all nodes of one block fit in memory."""
     return np.array_split(times, max(1, -(-len(times) // TIMES_AT_ONCE)))
 
 
@@ -232,7 +233,7 @@ class AssembledLifting:
 
 @dataclass(frozen=True, eq=False)
 class Reaction:
-    """The nonlinear term r = F'(u), or r = -g(u, x, t), with the values (Q, r), weights and nodes that project it."""
+    """Nonlinear term r = F'(u) or r = -g(u, x, t), with basis values (Q, r), weights and nodes of its projection."""
 
     law: Potential | NonlinearReaction
     values: Array
@@ -240,8 +241,10 @@ class Reaction:
     nodes: Array
 
     def prepare(self) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
-        """Return the function (alpha, u_b, t) -> (r, phi~_i)_q and sum_q w_q F(u).  Each call overwrites the last
-        result."""
+        """Return the function of (alpha, u_b, t) that gives (r, phi~_i)_q and sum_q w_q F(u).
+
+        Each call of the function overwrites its previous result.
+        """
         # Called at every step of a gradient flow: new arrays at each operation took 6 % of its time.
         values, weights, projected, law = self.values, self.weights, np.empty(self.values.shape[1]), self.law
         u, weighted = np.empty_like(weights), np.empty_like(weights)
@@ -261,7 +264,7 @@ class Reaction:
         return react
 
     def jacobian(self, alpha: Array, lifted: Array | None, t: float) -> Array:
-        """Return d(r, phi~_i)_q / d alpha_j = (r_u phi~_j, phi~_i)_q of a reaction, (r, r)."""
+        """Return the matrix d(r, phi~_i)_q / d alpha_j = (r_u phi~_j, phi~_i)_q of a reaction, (r, r)."""
         assert isinstance(self.law, NonlinearReaction)  # noqa: S101  # potentials are never implicit
         u = self.values @ alpha
         if lifted is not None:
@@ -271,7 +274,7 @@ class Reaction:
 
 @dataclass(frozen=True, eq=False)
 class GalerkinSystem:
-    """The retained system with identity mass."""
+    """System of the coefficients in the retained space.  Its mass matrix is the identity."""
 
     stiffness: Callable[[float], Array]
     autonomous: bool
@@ -290,8 +293,8 @@ class GalerkinSystem:
         stiff = stiffness.any(axis=0)
         if stiff.all():
             return np.linalg.eigh(stiffness)
-        # a function without stiffness (the constant) is a mode with eigenvalue 0: eigh would give one of 1e-16 |K|, by
-        # which the mass grows at each step
+        # a function without stiffness (the constant) is a mode with eigenvalue 0.  `eigh` would return 1e-16 |K|, and
+        # the mass would grow at each step
         eigenvalues, basis = np.zeros(self.initial.size), np.eye(self.initial.size)
         block = np.ix_(stiff, stiff)
         eigenvalues[stiff], basis[block] = np.linalg.eigh(stiffness[block])
@@ -308,17 +311,17 @@ class GalerkinSystem:
 
     @property
     def mass(self) -> Array:
-        """The diagonal of the mass matrix: ones."""
+        """Diagonal of the mass matrix, an array of ones."""
         return np.ones_like(self.initial)
 
     def jacobian(self, t: float, alpha: Array) -> Array:
-        """Return d alpha'/d alpha, (r, r)."""
+        """Return the matrix d alpha'/d alpha, (r, r)."""
         if self.reaction is None:
             return -self.stiffness(t)
         return -(self.stiffness(t) + self.reaction.jacobian(alpha, self.nodal_lifting(t), t))
 
     def rate(self, t: float, alpha: Array) -> Array:
-        """Return alpha' = b - K alpha - r (eq:retained_ode), (r,)."""
+        """Return the time derivative alpha' = b - K alpha - r (eq:retained_ode), (r,)."""
         rate = self.load(np.array([t]))[0] - self.stiffness(t) @ alpha
         if self.reaction is not None:
             rate -= self.reaction.prepare()(alpha, self.nodal_lifting(t), t)[0]
@@ -327,7 +330,7 @@ class GalerkinSystem:
 
 # without u_b: the retained space holds u - u_b, which vanishes on the Dirichlet boundary
 def sample_data(problem: Problem, nodes: Array) -> NodalData:
-    """Evaluate the parts that do not depend on time at `nodes` (Q, d)."""
+    """Evaluate the initial value, and the profiles of diffusion and source, at `nodes` (Q, d)."""
     initial = problem.initial(nodes) - problem.lift_at(nodes, 0.0)
     diffusion, source = (
         part.profiles(nodes) if isinstance(part, Separable) else None for part in (problem.diffusion, problem.source)
@@ -369,16 +372,16 @@ def assemble(space: RetainedSpace, problem: Problem, nodal: NodalData | None = N
 
 
 def evaluate_on_face(space: RetainedSpace, rule: Quadrature) -> DenseBasis:
-    """Return the retained basis on the rule of a face."""
+    """Evaluate the retained basis at the nodes of a face."""
     values = evaluate_trial(space.domain, space.features, rule.nodes) @ space.transform
     return DenseBasis(rule, values, np.empty((0, *values.shape)))
 
 
 def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> None:
-    """Raise ProblemError unless a, or the least eigenvalue of A, is positive and finite at the nodes at all `times`."""
+    """Raise ProblemError unless a, or the least eigenvalue of A, is positive and finite at all nodes and `times`."""
     tensor = isinstance(problem.diffusion, Tensor)
     wanted = "positive definite" if tensor else "positive"
-    # at the nodes and times that K is made of: what a is elsewhere cannot make it indefinite
+    # K depends only on these nodes and times
     for part in split_times(times[:1] if problem.diffusion.steady else times):
         values = problem.diffusion(quadrature.nodes, part)
         if tensor and np.isfinite(values).all():

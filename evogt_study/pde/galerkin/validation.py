@@ -1,11 +1,11 @@
-"""What a run is measured by: errors on a validation rule, norms and energies, and two second looks.
+"""Measurements of a run: errors on a validation rule, norms, energies, cross-grid defects and reference coefficients.
 
-The relative L2 errors (eq:validation_error) at all times come from one matrix product:
+One matrix product gives the relative L2 errors (eq:validation_error) at all times:
 
     || u_{N,r} - u ||_w / || u ||_w,    u_{N,r} = u_b + D psi . (T_r alpha)
 
-The second looks are the retained basis on another rule than the assembly rule (app:cross_grid), and the final
-coefficients of the same system without the error of time steps (tab:temporal_convergence).
+The cross-grid defects compare the retained basis on the assembly rule and on another rule (app:cross_grid).  The
+reference coefficients are the final coefficients without the time-step error (tab:temporal_convergence).
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from evogt_study.pde.galerkin.system import (
 from evogt_study.pde.numerics import Array, Quadrature, Trajectory
 
 CELLS = 16
-"""Cells of a uniform rule on a line, each with its own Chebyshev points.  Half as many cells have 14 to 27 % fewer
-points in all for slopes of 36 to 20, but products with the nodes that are half as large again."""
+"""Number of cells of a uniform rule on a line.  Each cell has its own Chebyshev points.  With half as many cells there
+are 14 to 27 % fewer points for slopes of 36 to 20, but the products with the nodes cost 50 % more."""
 _RESOLVED = 1e-14
-"""Bound of the last two Chebyshev coefficients of features of size one.  The omitted coefficients add up to half of it
-for slopes of 40: about the 3e-15 by which values differ there because nodes are rounded."""
+"""Bound of the last two Chebyshev coefficients of features of size one.  For slopes of 40 the omitted coefficients add
+up to half of the bound.  Rounding of the nodes changes values there by about 3e-15."""
 SPARE_POINTS = 1.0
-"""Points beyond the number that one layer needs.  With them none of 100 spaces of two layers, with the paper's gamma,
-needs a second try."""
+"""Chebyshev points beyond the number for one layer.  With one extra point, none of 100 spaces with two layers and the
+paper's gamma needs a second attempt."""
 
 
 FeatureSums = Callable[[Array], Array]
 """Function that returns sum_j raw_j psi_j at the nodes of a rule, (S, N) -> (S, Q)."""
 _NODES_AT_ONCE = 512
-"""Nodes of a block of features, gradients and products: 1 MB for each array of some 240 features."""
+"""Number of nodes in a block of features, gradients and products.  An array of 240 features takes 1 MB."""
 FEATURE_NODES_AT_ONCE = 4096
-"""Nodes of a block whose features alone are held: 10 MB for 320, which take a quarter less time on a 3-D grid than in
-blocks of 512."""
+"""Number of nodes in a block of features without gradients.  A block of 320 features takes 10 MB.  On a 3-D grid it
+saves a quarter of the time of blocks of 512 nodes."""
 QUARTERS = 4
-"""Parts of the final time at which the stiffness is compared."""
+"""Number of equal time intervals.  The cross-grid defects compare the stiffness at the ends of the intervals."""
 COEFFICIENT_REFERENCES = ("eigendecomposition", "dop853")
 _NOT_STEADY = (
-    "`coefficient_reference` eigendecomposition must have a linear problem without advection whose terms do not depend "
+    "`coefficient_reference` eigendecomposition needs a linear problem without advection whose terms do not depend "
     "on t. Use dop853"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class AtNodes:
-    """Sums of psi (Q, N), given at the nodes."""
+    """Sums of features with the values psi (Q, N) at the nodes."""
 
     psi: Array
 
@@ -70,7 +70,7 @@ class AtNodes:
 
 @dataclass(frozen=True, eq=False)
 class Interpolated:
-    """Sums of psi (K P, N), given at P Chebyshev points of each of K cells of Q/K nodes."""
+    """Interpolated sums of features with the values psi (K P, N) at P Chebyshev points of each of K cells."""
 
     psi: Array
     to_nodes: Array  # the polynomials through P points at the nodes of a cell, (P, Q/K)
@@ -84,27 +84,27 @@ class Interpolated:
 # a function that is analytic in a strip has Chebyshev coefficients that fall like rho^-n, rho the sum of the half axes
 # of the largest ellipse around the cell in the strip (Trefethen, Approximation Theory and Approximation Practice, 8.2)
 def make_feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums:
-    """Evaluate the features for sums at `nodes` (Q, d), on a uniform line at Chebyshev points if these suffice."""
+    """Return a function for sums of features at `nodes` (Q, d), with Chebyshev interpolation if that is accurate."""
     (count, dimension), strip = nodes.shape, getattr(features, "strip", 0.0)
     if uniform and dimension == 1 and strip > 0.0 and count % CELLS == 0:
         spacing = (nodes[-1, 0] - nodes[0, 0]) / (count - 1)
         starts, width = nodes[:: count // CELLS] - spacing / 2.0, count // CELLS * spacing
         # enough for double precision, by the strip in half widths of a cell
         enough = -np.log(np.finfo(float).eps / 2.0) / np.arcsinh(2.0 * strip / width) + SPARE_POINTS
-        points = 4 * int(np.ceil(enough / 4.0))  # so that different slopes share their matrices
-        while 2 * points * CELLS < count:  # else there is little to gain
+        points = 4 * int(np.ceil(enough / 4.0))  # a multiple of 4, so that different slopes share matrices
+        while 2 * points * CELLS < count:  # with more points interpolation saves little time
             along, coefficients, to_nodes = _make_chebyshev(points, count // CELLS)
             psi = features.values((starts + width * along).reshape(-1, 1))
-            # two, since one alone may vanish by symmetry
+            # two coefficients, because one alone may vanish by symmetry
             if np.abs(coefficients[-2:] @ psi.reshape(CELLS, points, -1)).max() <= _RESOLVED:
                 return Interpolated(psi, to_nodes)
             points *= 2
     return AtNodes(features.values(nodes))
 
 
-@lru_cache(maxsize=16)  # which all runs of a study have in common
+@lru_cache(maxsize=16)  # all runs of a study share these values
 def _make_chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
-    """Return Chebyshev points of (0, 1) (P,), and matrices to coefficients (P, P) and to uniform nodes (P, n)."""
+    """Return Chebyshev points of (0, 1) (P,), and the matrices of coefficients (P, P) and uniform nodes (P, n)."""
     degrees, odd = np.arange(points), 2 * np.arange(points) + 1
     # T_j at them is cos(j (2 k + 1) pi / (2 P)), with the angle reduced to one turn before it is rounded
     coefficients = np.cos(np.pi / (2 * points) * (np.outer(degrees, odd) % (4 * points))) * (2.0 / points)
@@ -117,7 +117,7 @@ def _make_chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The exact or reference solution at S times."""
+    """Weighted exact or reference solution at S times, with its norms."""
 
     apply_weights: Array
     norms: Array
@@ -127,23 +127,23 @@ class Target:
 
     @staticmethod
     def of(domain: Domain, exact: Array, lifted: Array | float, rule: Quadrature) -> Target:
-        """Return the target from u (S, Q), and u_b (S, Q) or zero, at the nodes of the rule."""
+        """Return the target for the values u (S, Q), and u_b (S, Q) or zero, at the nodes of the rule."""
         roots = np.sqrt(rule.weights)
         (D,) = domain.boundary_factor(rule.nodes)
         largest = np.abs(exact).max(axis=1)
         return Target(roots * (exact - lifted), np.sqrt((exact**2) @ rule.weights), roots * D, roots, largest)
 
     def errors(self, raw: Array, sums: FeatureSums) -> Array:
-        """Return the errors of T_r alpha (S, N) at the S times, by sums of the features at the nodes, (S,)."""
+        """Return the relative errors (S,) of the solutions with the raw coefficients T_r alpha (S, N)."""
         difference = sums(raw)
         difference *= self.factor
         difference -= self.apply_weights
         return _measure_relative(np.sqrt(np.einsum("sq,sq->s", difference, difference)), self.norms)
 
     def final_norms(self, raw: Array, sums: FeatureSums) -> dict[str, float]:
-        """Return other norms of the error of T_r alpha (N,) at the last time, or NaN relative to zero."""
+        """Return the absolute L2 error and the relative maximum error at the last time for T_r alpha (N,)."""
         difference = sums(raw[None])[0] * self.factor - self.apply_weights[-1]
-        # relative to a solution of zero: NaN, as in `_relative`, without a warning
+        # a zero solution gives NaN without a warning
         with np.errstate(all="ignore"):
             return {
                 "error_absolute": float(np.linalg.norm(difference)),
@@ -152,7 +152,7 @@ class Target:
 
 
 def measure_seminorm(problem: Problem, space: RetainedSpace, trajectory: Trajectory, rule: Quadrature) -> float:
-    """Return || grad (u_N - u) ||_w / || grad u ||_w at the final time.  The problem must have grad u."""
+    """Return || grad (u_N - u) ||_w / || grad u ||_w at the final time.  The problem must have an exact gradient."""
     assert problem.exact_gradient is not None  # noqa: S101  # callers ask first
     T, raw = float(trajectory.times[-1]), space.transform @ trajectory.coefficients[-1]
     exact, lifted = problem.exact_gradient(rule.nodes, T), np.zeros((problem.dimension, len(rule.nodes)))
@@ -166,18 +166,18 @@ def measure_seminorm(problem: Problem, space: RetainedSpace, trajectory: Traject
 
 
 def relative_errors(numerical: Array, exact: Array, weights: Array) -> Array:
-    """Return the errors of values at the nodes, (S, Q), (S, Q) and (Q,) -> (S,)."""
+    """Return the relative L2 errors of nodal values, (S, Q), (S, Q) and (Q,) -> (S,)."""
     return _measure_relative(np.sqrt(((numerical - exact) ** 2) @ weights), np.sqrt((exact**2) @ weights))
 
 
 def _measure_relative(differences: Array, norms: Array) -> Array:
-    """Divide the norms, or NaN if the exact solution vanishes at every node."""
+    """Divide differences by norms, and return NaN for a norm of zero."""
     return np.asarray(np.divide(differences, norms, out=np.full_like(norms, np.nan), where=norms != 0.0))
 
 
-# the maximum with zero: rounding may leave a square of -1e-17 where the lifting and the coefficients cancel
+# The maximum with zero removes negative squares such as -1e-17, which arise if lifting and coefficients cancel.
 def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
-    """Return || u_{N,r}(t) ||_q (S,): the root of || alpha ||^2 (prop:mass) + 2 (u_b, v)_q + || u_b ||_q^2."""
+    """Return || u_{N,r}(t) ||_q, the root of || alpha ||^2 (prop:mass) + 2 (u_b, v)_q + || u_b ||_q^2, (S,)."""
     squares = np.sum(trajectory.coefficients**2, axis=1)
     if system.lifting is not None:
         mixed = np.sum(system.lifting.mass(trajectory.times) * trajectory.coefficients, axis=1)
@@ -190,7 +190,7 @@ def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
     states = trajectory.coefficients
     stiffness = system.stiffness if system.diffusion is None else system.diffusion
     if system.autonomous:
-        # states times K, not K times states: the diffusion's part is symmetric, whatever else the operator has
+        # states times K equals K times states, because the diffusion part is symmetric
         images = states @ stiffness(0.0)
     else:
         images = np.stack([stiffness(float(t)) @ alpha for t, alpha in zip(trajectory.times, states, strict=True)])
@@ -203,7 +203,10 @@ def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
 
 @dataclass(frozen=True)
 class CrossGridDefects:
-    """mass: || Phi~_a^T W_a Phi~_a - I_r ||_2.  stiffness: the largest || K_a(t) - K_q(t) ||_2 / || K_q(t) ||_2."""
+    """Defects of mass and stiffness on the assessment rule a.
+
+    `mass` is || Phi~_a^T W_a Phi~_a - I_r ||_2.  `stiffness` is the largest || K_a(t) - K_q(t) ||_2 / || K_q(t) ||_2.
+    """
 
     mass: float
     stiffness: float
@@ -211,7 +214,7 @@ class CrossGridDefects:
 
 @dataclass(frozen=True, eq=False)
 class AssessedBasis:
-    """The retained basis on the assessment rule: gradients G~_l (d, Q_a, r), and the defect of its mass."""
+    """Retained basis on the assessment rule, with gradients G~_l (d, Q_a, r) and its mass defect."""
 
     quadrature: Quadrature
     gradients: Array
@@ -219,7 +222,7 @@ class AssessedBasis:
 
 
 def evaluate_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasis:
-    """Return phi~ = T_r^T phi and its gradient on the `assessment` rule, block by block."""
+    """Evaluate the gradients and the mass defect of phi~ = T_r^T phi on the `assessment` rule."""
     count, dimension = assessment.nodes.shape
     mass = np.zeros((space.rank, space.rank))
     gradients = np.empty((dimension, count, space.rank))
@@ -233,10 +236,10 @@ def evaluate_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasi
 
 
 def measure_mass_defect(space: RetainedSpace, rule: Quadrature) -> float:
-    """Return || Phi~_b^T W_b Phi~_b - I_r ||_2 on the rule b.  It is large if the assembly rule is too coarse."""
+    """Return || Phi~_b^T W_b Phi~_b - I_r ||_2 on a rule b.  A large value shows a coarse assembly rule."""
     mass = np.zeros((space.rank, space.rank))
     (D,) = space.domain.boundary_factor(rule.nodes)
-    weights = rule.weights * D * D  # with D in the weights, N-wide arrays need not be made conforming
+    weights = rule.weights * D * D  # multiply the weights by D instead of arrays with N columns
     for start in range(0, len(weights), FEATURE_NODES_AT_ONCE):
         block = slice(start, start + FEATURE_NODES_AT_ONCE)
         mass += assemble_gram((space.features.values(rule.nodes[block]) @ space.transform)[None], weights[block])
@@ -248,14 +251,14 @@ def measure_cross_grid(
 ) -> CrossGridDefects:
     """Compare mass and stiffness of the retained basis on the assessment rule a and on the assembly rule q."""
     rule = basis.quadrature
-    # `basis` has gradients only, which the stiffness of a plain problem is made of
+    # `basis` has gradients only, which are enough for the stiffness of a plain problem
     nodes = rule.nodes[:0] if problem.plain else rule.nodes
     values = evaluate_trial(space.domain, space.features, nodes) @ space.transform
     faces = {face.face: evaluate_on_face(space, rule.faces[face.face]) for face in problem.faces}
     assessed, _ = assemble_operator(DenseBasis(rule, values, basis.gradients), problem, faces)
     times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if system.autonomous else None].tolist()
 
-    # in the spectral norm, as the paper's defects (app:cross_grid)
+    # in the spectral norm, like the paper's defects (app:cross_grid)
     def measure_difference(t: float) -> float:
         matrix, reference = assessed(t), system.stiffness(t)
         symmetric = np.array_equal(reference, reference.T)
@@ -271,11 +274,14 @@ def _measure_norm(symmetric: Array) -> float:
 
 @dataclass(frozen=True)
 class CoefficientReference:
-    """A reference by name.  Only dop853 uses rtol, atol and max_step (0 for none)."""
+    """Method that computes reference coefficients.
+
+    Only "dop853" uses `rtol`, `atol` and `max_step`.  A `max_step` of 0 means no limit.
+    """
 
     name: str
-    # the paper's tolerances (tab:temporal_convergence): tightened to 1e-13 and 1e-15 they change the coefficients by
-    # 9e-14, six orders below the smallest error that is measured against them
+    # the paper's tolerances (tab:temporal_convergence).  The tolerances 1e-13 and 1e-15 change the coefficients by
+    # 9e-14, six orders below the smallest error that runs measure with these coefficients.
     rtol: float = 1e-12
     atol: float = 1e-14
     max_step: float = 0.0
@@ -285,21 +291,21 @@ class CoefficientReference:
             raise ParameterError("coefficient_reference", f"one of {', '.join(COEFFICIENT_REFERENCES)}", self.name)
 
     def check(self, problem: Problem) -> None:
-        """Raise ProblemError if the problem of an eigendecomposition is not steady and linear."""
+        """Raise ProblemError if an eigendecomposition cannot solve the problem."""
         steady = problem.has_steady_operator and problem.has_steady_load
         if self.name == "eigendecomposition" and not (steady and problem.is_linear and problem.advection is None):
             raise ProblemError(_NOT_STEADY)
 
     def final_state(self, system: GalerkinSystem, final_time: float) -> Array:
-        """Return alpha(T) of the system, (r,).  Raises ProblemError."""
+        """Return the coefficients alpha(T) of the system, (r,).  Raises ProblemError."""
         if self.name == "eigendecomposition":
             # exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for constant K and b
             if not (system.autonomous and system.steady_load and system.symmetric) or system.reaction is not None:
                 raise ProblemError(_NOT_STEADY)
-            # K is symmetric (eq:raw_to_normalized), so that its eigenbasis is orthonormal and no inverse is needed
+            # K is symmetric (eq:raw_to_normalized), so its eigenbasis is orthonormal and needs no inverse
             eigenvalues, basis = system.modes
             exponents = -final_time * eigenvalues
-            # expm1 keeps the digits of phi_1 for small z; for z = 0 the limit 1 is used
+            # expm1 keeps the digits of phi_1 for small z.  At z = 0 phi_1 has the limit 1.
             weights = np.divide(np.expm1(exponents), exponents, out=np.ones_like(exponents), where=exponents != 0.0)
             forced = final_time * weights * (system.load(np.zeros(1))[0] @ basis)
             return np.asarray(basis @ (np.exp(exponents) * (system.initial @ basis) + forced))
@@ -308,12 +314,12 @@ class CoefficientReference:
             (0.0, final_time),
             system.initial,
             method="DOP853",
-            # else it keeps each of its own steps, and an explicit method takes many if K is stiff
+            # without this SciPy stores every step, and an explicit method takes many steps if K is stiff
             t_eval=[final_time],
             rtol=self.rtol,
             atol=self.atol,
             max_step=self.max_step or np.inf,
         )
         if not solution.success:
-            raise ProblemError(f"dop853 gave up before t = {final_time:g}: {solution.message}")
+            raise ProblemError(f"dop853 stopped before t = {final_time:g}: {solution.message}")
         return np.asarray(solution.y[:, -1])

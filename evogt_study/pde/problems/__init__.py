@@ -1,16 +1,16 @@
-"""Parabolic problems in formulas, and the problems of the paper by name.
+"""Parabolic problems given by formulas, and the problems of the paper.
 
 >>> from evogt_study.pde import problems
 >>> problem = problems.oscillatory_1d(epsilon=0.1)
 >>> problem.dimension, problem.diffusion.steady
 (1, True)
 
-- `formula_problem`: `FormulaProblem`, a problem in formulas; the problems of the paper
-- `fields`: `Field`, problems with several fields or nonlinear fluxes
-- `terms`: the shape of a problem in a study file; terms of the equation; domain and boundary data
-- `expressions`: separation of time and space; symbolic derivatives checked against weak derivatives
+- `formula_problem` has the class `FormulaProblem` and the problems of the paper.
+- `fields` has the class `Field` and problems with several fields or nonlinear fluxes.
+- `terms` reads the terms of the equation, the domain and the boundary data of a study file.
+- `expressions` separates time and space, and checks symbolic derivatives against weak derivatives.
 
-The names below are imported when they are first used, because SymPy takes half a second to import.
+Python imports `FormulaProblem` and the problems on first use, because SymPy takes half a second to import.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Functions of nodes and times from symbolic expressions, and the check that symbolic derivatives are weak ones.
+"""Conversion of symbolic expressions to functions of nodes and times, and the check of symbolic derivatives.
 
-Functions are separated into products of a function of time and a function of space.
+`separate` splits an expression into products of a function of time and a function of space.
 
-Formulas are differentiated symbolically where they are smooth.  A jump of u, or of the flux q = a grad u, leaves no
-trace in the derivatives.  The derived source then lacks the term of the interface, and every method converges to
-another function than the exact solution.  Integrals see the jump: (r, v) = (q, grad v) for r = -div q.
+Symbolic derivatives do not show a jump of u or of the flux q = a grad u.  The derived source then misses the term of
+the jump, and every method converges to a function that is not the exact solution.  Integrals show the jump, because
+the weak identity (r, v) = (q, grad v) for r = -div q fails.
 
-Each identity is tested with all products of sines up to `MODES` in each direction, on panels of Gauss-Legendre nodes.
-A rule that is too coarse for an oscillation or a kink also makes a defect, so a defect is checked again in narrow
-windows around its place.  An interface that is nearer to a zero of the flux than the spacing of the nodes is not seen.
-Its effect is no larger than the error of such a quadrature.
+`measure_defect` tests each identity with products of sines up to `MODES` in each direction, on panels of Gauss-Legendre
+nodes.  If a rule is too coarse for an oscillation or a kink, the test also finds a defect.  `measure_defect` therefore
+repeats the test in narrow windows around a defect.  The test misses an interface that is closer to a zero of the flux
+than the spacing of the nodes.  The effect of this interface is no larger than the quadrature error.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from evogt_study.pde.numerics import Array, QuadratureRule
 TIME = symbol("t")
 COORDINATES = tuple(symbol(name) for name in SPACE)
 _MAX_TERMS = 500
-"""Largest number of terms of an expanded product.  With more terms the general path is cheaper."""
+"""Largest number of terms of an expanded product.  With more terms a function that is not separated is cheaper."""
 CANCELLED = 1e-12
-"""Relative difference above which the formula is evaluated instead of its terms."""
+"""Relative error of the separated terms above which the whole formula replaces them."""
 
 Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
 """Pairs of a modulation, a function of time, and a profile, a function of space."""
@@ -42,29 +42,29 @@ Places = tuple[Array, Array]
 _BOUND = 1e-4
 """Largest relative defect that counts as quadrature error.
 
-Measured: smooth data 2e-15, 2e-7 in three dimensions; jumps of the diffusion by one half 0.04 to 0.8, by one thousandth
-7.6e-4; kinks of the solution 0.99.
+Smooth data have defects up to 2e-15, and up to 2e-7 in 3-D.  Jumps of the diffusion by one half have 0.04 to 0.8, and
+jumps by one thousandth have 7.6e-4.  Kinks of the solution have 0.99.
 """
-# as many as the panels resolve: 512 nodes in 1-D for 32 half waves; 3-D is held to 12 by its time
+# the panels resolve these modes: 512 nodes in 1-D for 32 half waves, and 12 in 3-D because more take too much time
 MODES = {1: 32, 2: 32, 3: 12}
 PANELS = {1: 32, 2: 6, 3: 2}
-"""Panels in each direction, for each dimension: 0.5 ms in 1-D, 2 ms in 2-D, 15 ms in 3-D for data of the paper."""
+"""Panels per direction, by dimension.  A test of the paper's data takes 0.5 ms in 1-D, 2 ms in 2-D and 15 ms in 3-D."""
 _POINTS = (16, 18, 20)
-"""Nodes a panel, for each direction: even numbers, so that no node lies in the middle, and different ones, so that none
-lies on a diagonal.  An interface may be there, at which formulas are not numbers."""
-# as fine as the first look's panels or finer: one bump then holds the interface that the sines have seen
+"""Nodes per panel in each direction.  Even and different numbers keep nodes off the middle and the diagonals, where
+formulas may be undefined at an interface."""
+# at least as fine as the panels of the test with sines: one window then contains the interface
 FIRST_WINDOWS = {1: 32, 2: 8, 3: 3}
-# even and different, as `_POINTS`; fewer, since data are nearly straight in a narrow window
+# even and different numbers, like `_POINTS`, but fewer nodes, because data are nearly linear in a narrow window
 WINDOW_POINTS = (12, 10, 8)
 _NARROWEST = 1e-5
-"""Width of a layer below which it counts as a jump.  Below 1e-6, rounding in asin(sin(pi*x)) shows next to its kink."""
+"""Width below which a layer counts as a jump.  Below 1e-6, rounding in asin(sin(pi*x)) shows next to its kink."""
 LASTING, HALVINGS = 0.4, 7
-"""In windows 2^7 times as narrow the defect of a jump keeps this part of its size, and the defect of a kink 2^-7."""
+"""In windows 2^7 times narrower, the defect of a jump keeps at least 0.4 of its size.  A kink keeps 2^-7."""
 VARIATION = 0.1
 """Least defect of a jump, relative to the variation of the flux in the window.
 
-Measured in 1-D to 3-D: jumps 0.14 to 0.9, less in 7 of 1,350 random ones, whose flux at the interface is small; a jump
-of the flux along an interface, which is allowed, 0.02; a pole, such as in the gradient of x**0.51, 0.06.
+Jumps in 1-D to 3-D have 0.14 to 0.9.  Of 1,350 random jumps 7 have less, because their flux at the interface is small.
+An allowed jump of the flux along an interface has 0.02, and a pole, as in the gradient of x**0.51, has 0.06.
 """
 
 
@@ -72,8 +72,8 @@ of the flux along an interface, which is allowed, 0.02; a pole, such as in the g
 def separate(expression: sympy.Expr) -> Terms | None:
     """Return pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), or None if it is not separable.
 
-    Zero has no pairs.  Terms of one modulation are one profile, unless terms of one profile are as few: then 1 and
-    cos(x) are profiles of 1 + (1 + sin(t)) cos(x), and results for 1 serve other problems too.
+    Zero has no pairs.  The function groups terms by their modulation, or by their profile if that gives no more pairs.
+    For example, 1 + (1 + sin(t)) cos(x) has the profiles 1 and cos(x), which other problems can share.
 
     >>> x, t = COORDINATES[0], TIME
     >>> separate(sympy.exp(-t) * (sympy.sin(x) + 2) + 3 * sympy.exp(-t))
@@ -103,7 +103,7 @@ def separate(expression: sympy.Expr) -> Terms | None:
 
 
 def _split_sum(expression: sympy.Expr) -> list[sympy.Expr] | None:
-    """Return products whose sum is the expression, expanded only where time and space mix, or None if too many."""
+    """Expand the products that mix time and space, and return the terms, or None if there are too many."""
     if not (expression.has(TIME) and expression.has(*COORDINATES)):
         return [expression]
     if expression.is_Add:
@@ -138,13 +138,13 @@ def _multiply_out(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | 
 def make_space_time_function(
     expression: sympy.Expr, values: Mapping[str, float], places: Places | None = None
 ) -> SpaceTimeFunction:
-    """Return a function of nodes and times, which is not separated if its terms overflow or cancel at `places`."""
+    """Return a function of nodes and times, separated unless its terms overflow or cancel at `places`."""
     terms = separate(expression)
     pairs = None if terms is None else terms or ((sympy.S.One, sympy.S.Zero),)
-    # the formula itself is slower, and finite
+    # the whole formula is slower but finite
     if pairs is None or not _is_representable(pairs, values):
         return NonSeparable(at_nodes(expression, values))
-    # together: profiles have most of their factors in common
+    # evaluate profiles together, because they share most factors
     modulations, profiles = (prepare(each, values) for each in zip(*pairs, strict=True))
     steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
     made = Separable(
@@ -160,8 +160,8 @@ def make_space_time_function(
 
 
 def _is_representable(pairs: Terms, values: Mapping[str, float]) -> bool:
-    """Return True if the factors are finite whenever their product is.  exp((t - x)/epsilon) may overflow."""
-    # profiles and modulations are monotone exponentials in the cases that overflow: the corners show it
+    """Return True if the modulations and profiles do not overflow, as exp((t - x)/epsilon) may."""
+    # monotone exponentials cause the overflow, so the corners show it
     corners = np.array(list(itertools.product((0.0, 1.0), repeat=len(SPACE))))
     with np.errstate(all="ignore"):
         return all(
@@ -172,7 +172,7 @@ def _is_representable(pairs: Terms, values: Mapping[str, float]) -> bool:
 
 
 def make_nodal(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
-    """Return the expression as a function of the solution, space and time: u (Q,), nodes (Q, d), t -> (Q,)."""
+    """Return the function of u (Q,), nodes (Q, d) and t -> (Q,) that evaluates the expression."""
     evaluated = prepare((expression,), values)
     return lambda u, nodes, t: _fill_rows(evaluated({**_name_columns(nodes), "t": t, "u": u}), len(nodes))[0]
 
@@ -180,7 +180,7 @@ def make_nodal(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[
 def make_gradient(
     expression: sympy.Expr, dimension: int, values: Mapping[str, float]
 ) -> Callable[[Array, float], Array]:
-    """Return the gradient in space: nodes (Q, d), t -> (d, Q), differentiated on first use."""
+    """Return the gradient as a function of nodes (Q, d) and t -> (d, Q), which differentiates on its first call."""
 
     @lru_cache(maxsize=1)
     def slopes() -> list[Callable[[Array, float], Array]]:
@@ -190,7 +190,7 @@ def make_gradient(
 
 
 def make_elementwise(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:
-    """Return the expression as an elementwise function of the variable `name`."""
+    """Return the elementwise function of the variable `name` that evaluates the expression."""
 
     evaluated = prepare((expression,), values)
 
@@ -202,7 +202,7 @@ def make_elementwise(expression: sympy.Expr, name: str, values: Mapping[str, flo
 
 
 def at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, float], Array]:
-    """Return the expression as a function of space and time: nodes (Q, d), t -> (Q,)."""
+    """Return the function of nodes (Q, d) and t -> (Q,) that evaluates the expression."""
     evaluated = prepare((expression,), values)
     return lambda nodes, t: _fill_rows(evaluated({**_name_columns(nodes), "t": t}), len(nodes))[0]
 
@@ -213,7 +213,7 @@ def _name_columns(nodes: Array) -> dict[str, Array]:
 
 
 def _fill_rows(values: list[Any], count: int) -> Array:
-    """Return numbers and arrays (count,) as the rows of one array, in a third of the time of np.stack."""
+    """Stack numbers and arrays (count,) as rows of one array, in a third of the time of np.stack."""
     rows = np.empty((len(values), count))
     for row, value in zip(rows, values, strict=True):
         row[...] = value
@@ -222,13 +222,16 @@ def _fill_rows(values: list[Any], count: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class WeakIdentity:
-    """(residual, v) = sum_l (flux_l, dv/dx_l) for all v that vanish on the boundary.  `flux` has pairs (l, flux_l)."""
+    """Identity (residual, v) = sum_l (flux_l, dv/dx_l) for all v that vanish on the boundary.
+
+    `flux` has the pairs (l, flux_l).
+    """
 
     residual: sympy.Expr
     flux: tuple[tuple[int, sympy.Expr], ...]
 
     def on(self, lower: tuple[float, ...], upper: tuple[float, ...]) -> WeakIdentity:
-        """Return the identity on a box, in coordinates of the unit cube."""
+        """Return the identity on a box, mapped to coordinates of the unit cube."""
         if all(low == 0.0 for low in lower) and all(high == 1.0 for high in upper):
             return self
         widths = [sympy.Float(high) - sympy.Float(low) for low, high in zip(lower, upper, strict=True)]
@@ -248,7 +251,7 @@ def measure_defect(
 ) -> float:
     """Return the dual norm of the defect of an identity, relative to the L2 norm of its flux.
 
-    The result is zero if the defect is not due to a jump."""
+    The result is zero if the defect does not come from a jump."""
     with np.errstate(all="ignore"):
         # the dual norm over all products of sines, which are orthogonal, and the norm of the flux
         lines, tested = [_make_sines(axis, PANELS[dimension], MODES[dimension]) for axis in range(dimension)], []
@@ -258,14 +261,14 @@ def measure_defect(
             dual = np.linalg.norm(defects / np.sqrt(reduce(np.add.outer, slopes)))
             tested.append((float(dual), float(np.sqrt(np.sum(squares)))))
         defect, size = np.linalg.norm(tested, axis=0)
-        if not defect > _BOUND * size:  # also if it is not a number: then nothing is known
+        if not defect > _BOUND * size:  # also true for NaN, which proves nothing
             return 0.0
         worst = times[int(np.argmax([part[0] for part in tested]))]
         return float(defect / size) if _is_a_jump(identity, dimension, {**values, "t": worst}) else 0.0
 
 
 def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> bool:
-    """Return True if the defect remains in narrow windows about its largest value: no quadrature error."""
+    """Return True if the defect persists in narrow windows around its maximum, unlike a quadrature error."""
     corner, width, panels = np.zeros(dimension), 1.0, FIRST_WINDOWS[dimension]
     jumps = []
     while width > _NARROWEST:
@@ -273,12 +276,12 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
         lines = [_make_windows(axis, start, width, panels) for axis, start in enumerate(corner)]
         defect, means, squares = _test_identity(identity, lines, values)
         worst = np.unravel_index(np.argmax(np.abs(defect)), defect.shape)
-        # An interface in a bump has the bump's width in the other directions: a jump's defect over it is constant.
+        # An interface is as long as the window is wide.  The defect of a jump, divided by this area, is constant.
         jumps.append(np.abs(defect[worst]) / width ** (dimension - 1))
         corner, panels = corner + np.array(worst) * width / 2, 2
     variation = np.sum(squares, axis=0)[worst] - np.sum(np.square(means), axis=0)[worst] / width**dimension
-    # || grad v ||^2 of a bump: 2/15 and 1/105 are the integrals of its slope's and of its own square on the unit
-    # interval
+    # || grad v ||^2 of a window function v: 2/15 and 1/105 are the integrals of its squared slope and its square on the
+    # unit interval
     squared_slope = dimension * 2 / 15 / width * (width / 105) ** (dimension - 1)
     telling = np.abs(defect[worst]) > VARIATION * np.sqrt(variation * squared_slope)
     return bool(telling and jumps[-1] > LASTING * jumps[-1 - HALVINGS])
@@ -286,7 +289,7 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
 
 @dataclass(frozen=True, eq=False)
 class _Line:
-    """Nodes (n,) in one direction, and weighted test functions, their slopes, and ones, (K, n)."""
+    """Nodes (n,) in one direction, and arrays (K, n) of weighted test functions, slopes and ones."""
 
     nodes: Array
     values: Array
@@ -296,7 +299,7 @@ class _Line:
 
 @lru_cache(maxsize=6)  # one for each dimension and direction
 def _make_sines(axis: int, panels: int, modes: int) -> _Line:
-    """Return sin(k pi x) on the unit interval, for k = 1 to `modes`."""
+    """Return the test functions sin(k pi x) on the unit interval, for k = 1 to `modes`."""
     panel = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", _POINTS[axis]))
     nodes = ((np.arange(panels)[:, None] + panel.nodes[:, 0]) / panels).ravel()
     weights = np.tile(panel.weights / panels, (1, panels))
@@ -306,7 +309,7 @@ def _make_sines(axis: int, panels: int, modes: int) -> _Line:
 
 
 def _make_windows(axis: int, start: float, width: float, panels: int) -> _Line:
-    """Return s (1 - s)^2 in overlapping windows of `panels` widths."""
+    """Return the test functions s (1 - s)^2 in 2 `panels` - 1 overlapping windows."""
     window = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", WINDOW_POINTS[axis]))
     s, windows = window.nodes[:, 0], np.arange(2 * panels - 1)
     nodes = start + width * (windows[:, None] / 2 + s)
@@ -321,7 +324,7 @@ def _make_windows(axis: int, start: float, width: float, panels: int) -> _Line:
 def _test_identity(
     identity: WeakIdentity, lines: list[_Line], values: Mapping[str, float]
 ) -> tuple[Array, list[Array], list[Array]]:
-    """Return the defect for each product of test functions, and integrals of each flux and its square, (K, ..., K)."""
+    """Return the defect for each product of test functions, and the integrals of fluxes and squares, (K, ..., K)."""
     axes = np.meshgrid(*[line.nodes for line in lines], indexing="ij", sparse=True)  # factors of one x are cheap
     expressions = (identity.residual, *[component for _, component in identity.flux])
     found = evaluate_all(expressions, {**values, **dict(zip(SPACE, axes, strict=False))})
@@ -339,5 +342,5 @@ def _test_identity(
 
 
 def _integrate_products(nodal: Array, functions: list[Array]) -> Array:
-    """Integrate nodal values (n, ..., n) times products of functions of one coordinate, (K, n) each: (K, ..., K)."""
+    """Integrate nodal values (n, ..., n) times products of functions (K, n) of one coordinate, giving (K, ..., K)."""
     return reduce(lambda left, right: np.tensordot(left, right, axes=(0, 1)), functions, nodal)

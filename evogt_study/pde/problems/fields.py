@@ -41,11 +41,11 @@ from evogt_study.pde.problems.terms import (
 )
 
 _DIFFERENCE, _FAR = 1e-5, 1e-5
-"""Step of the finite differences that check derivatives, and the largest admitted difference."""
+"""Step of the finite differences that check derivatives, and their largest accepted relative error."""
 _SOME = np.array([0.113, 0.271, 0.618])
 _TIME = symbol("t")
 _COMMON = ("dimension", "domain", "boundary", "boundary_tolerance", "final_time", "name")
-"""Entries of a problem that all fields share."""
+"""Keys of a problem that apply to all its fields."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,18 @@ class Field:
     Parameters
     ----------
     flux : tuple of str
-        F, one formula for each direction.  It may hold all fields and their derivatives.  Left out beside `FieldTerms`,
-        like `reaction`.
+        Flux F, one formula for each direction.  It may contain all fields and their derivatives.  Omit `flux` and
+        `reaction` if the problem has `FieldTerms`.
     reaction, source : str
-        Their sum is g.  `source` depends on x and t only.
+        The sum of `reaction` and `source` is g.  `source` depends on x and t only.
     initial, exact : str, optional
-        Initial value, or exact solution.  With `exact` for all fields, the source is derived.
+        Initial value, or exact solution.  If all fields have `exact`, the problem derives the sources.
     lifting : str
-        Boundary values, extended into the domain.
+        Function with the boundary values.
     boundary : mapping, optional
-        Periodic directions and natural faces.  By default the boundary of the problem.
+        Periodic directions and natural faces of the field.  The default is the `boundary` of the problem.
     algebraic : bool
-        True for a field without a derivative in time.  It needs no initial value.
+        True for a field without a derivative in time.  An algebraic field needs no initial value.
 
     Examples
     --------
@@ -96,28 +96,29 @@ class Field:
 
 
 def _raise_missing(*arguments: Any) -> Any:
-    raise ProblemError("the functions of `FieldTerms` are in the file of the study, not in its result")
+    raise ProblemError("a result does not contain the functions of `FieldTerms`. Use the Python file of the problem")
 
 
 @dataclass(frozen=True, eq=False)
 class FieldTerms:
     """Fluxes and sources of all fields, and their derivatives, as Python functions.
 
-    One array `s` (n, 1 + d, Q) holds n fields in d directions at Q nodes: s[b, 0] is the field u_b, and s[b, l] its
-    derivative in direction l.  Arguments of the functions after `s`, `nodes` and `t` are parameters of the problem.
+    The array `s` (n, 1 + d, Q) contains n fields in d directions at Q nodes.  The entry s[b, 0] is the field u_b, and
+    s[b, l] is the derivative of u_b in direction l.  Further arguments of the functions are parameters of the problem.
 
     Parameters
     ----------
     value : callable
-        ``value(s, nodes, t, ...)``, with nodes (Q, d), returns (n, 1 + d, Q): for each field its source g and flux F.
+        ``value(s, nodes, t, ...)`` returns the source g and the flux F of each field, (n, 1 + d, Q).  The nodes have
+        the shape (Q, d).
     slope : callable
         ``slope(s, nodes, t, ...)`` returns the derivative of value[a, p] by s[b, q], (n, 1 + d, n, 1 + d, Q).
 
     Notes
     -----
-    A problem with functions is an object in a Python file: ``problem = "file.py:NAME"``.  Initial values, liftings and
-    boundary fluxes are formulas.  `exact` does not change the source: the functions contain it.  A result stores the
-    `names` of the parameters instead of the functions.
+    A study file refers to a problem with functions by ``problem = "file.py:NAME"``.  Initial values, liftings and
+    boundary fluxes are formulas.  The functions must contain the source, also if the fields have `exact`.  A result
+    stores the `names` of the parameters instead of the functions.
 
     Examples
     --------
@@ -143,8 +144,8 @@ class FieldTerms:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters of both functions."""
-        if self.names is not None:  # of a result, which has no functions
+        """Names of the arguments after `s`, `nodes` and `t`, which both functions share."""
+        if self.names is not None:  # a problem from a result, which has no functions
             return self.names
         names = [tuple(inspect.signature(function).parameters)[3:] for function in (self.value, self.slope)]
         if names[0] != names[1]:
@@ -152,7 +153,7 @@ class FieldTerms:
         return names[0]
 
     def evaluate(self, s: Array, nodes: Array, t: float, values: Mapping[str, float]) -> tuple[Array, Array]:
-        """Return values and slopes.  Raises ProblemError for other shapes."""
+        """Return the arrays of `value` and `slope`.  Raises ProblemError if an array has the wrong shape."""
         given, shapes = {name: values[name] for name in self.parameters}, (s.shape, (*s.shape[:2], *s.shape))
         found = tuple(np.asarray(each(s, nodes, t, **given), dtype=float) for each in (self.value, self.slope))
         for name, each, shape in zip(("value", "slope"), found, shapes, strict=True):
@@ -161,7 +162,7 @@ class FieldTerms:
         return found[0], found[1]
 
     def check(self, count: int, nodes: Array, values: Mapping[str, float]) -> None:
-        """Raise ProblemError if `slope` is not the derivative of `value`, by finite differences."""
+        """Raise ProblemError if `slope` differs from finite differences of `value`."""
         d = nodes.shape[1]
         s = 0.5 + np.random.default_rng(0).random((count, 1 + d, len(nodes)))
         _, slopes = self.evaluate(s, nodes, 0.0, values)
@@ -173,12 +174,14 @@ class FieldTerms:
             if not wrong.max() <= _FAR * max(1.0, float(np.abs(slopes).max())):
                 a, p, _ = np.unravel_index(np.argmax(wrong), wrong.shape)
                 at = ", ".join(map(str, (a, p, *place)))
-                raise ProblemError(f"`slope` of FieldTerms must be the derivative of `value`, got another at [{at}]")
+                raise ProblemError(
+                    f"`slope` of FieldTerms must be the derivative of `value`, got a difference at [{at}]"
+                )
 
 
 @dataclass(frozen=True)
 class FieldProblem(FormulaStatement):
-    """A problem for one or several fields in formulas, or with fluxes and sources from functions.
+    """Problem for one or several fields, given by formulas or by functions for fluxes and sources.
 
     Raises FormulaError for a formula outside the grammar, and ParameterError for an invalid domain or boundary.
     """
@@ -206,7 +209,7 @@ class FieldProblem(FormulaStatement):
         known = [name for name, each in self.fields if each.exact is not None]
         if known and len(known) < len(self.fields):
             raise FormulaError(f"`exact` must be stated for all fields or for none, got it for {', '.join(known)}")
-        self.symbolic  # noqa: B018  # a formula that cannot be used is refused here
+        self.symbolic  # noqa: B018  # raises an error for an invalid formula
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -215,7 +218,7 @@ class FieldProblem(FormulaStatement):
 
     @property
     def content(self) -> dict[str, Any]:
-        """JSON content that makes the problem again, without defaults."""
+        """JSON content that describes the problem, without default values."""
         given = {
             name: {
                 part.name: getattr(each, part.name)
@@ -237,7 +240,7 @@ class FieldProblem(FormulaStatement):
     def table(self) -> dict[str, Any]:
         """Section ``[problem]`` of a study file.  Raises FormulaError for a problem with functions."""
         if self.terms is not None:
-            raise FormulaError("a problem with `FieldTerms` must be named by its file, problem = 'file.py:NAME'")
+            raise FormulaError("a problem with `FieldTerms` needs a Python file. Write problem = 'file.py:NAME'")
         table = self.content
         for part in (table, *table["fields"].values()):
             if "boundary" in part:
@@ -246,12 +249,12 @@ class FieldProblem(FormulaStatement):
 
     @cached_property
     def symbolic(self) -> SymbolicFields:
-        """The formulas as expressions."""
+        """Symbolic expressions of the formulas."""
         return _parse_fields(self)
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Names in the formulas, and of arguments of functions, that need a value."""
+        """Names of the parameters in the formulas and functions."""
         return self.symbolic.parameters.union(() if self.terms is None else self.terms.parameters)
 
     @property
@@ -278,7 +281,7 @@ class FieldProblem(FormulaStatement):
 
 
 def make_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
-    """Return the problem of these formulas if it has several fields or terms nonlinear in u or its gradient.
+    """Return the problem if it has several fields, or terms nonlinear in u or its gradient, else None.
 
     Raises FormulaError for terms that exclude each other.
     """
@@ -286,7 +289,7 @@ def make_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
     kept = {name: table[name] for name in _COMMON if name in table}
     if "fields" in table:
         if beside := sorted({*table} - {*kept, "fields", "terms"} - {"diffusion"}):
-            raise FormulaError(f"`{beside[0]}` must be stated for each field, in [problem.fields.NAME]")
+            raise FormulaError(f"`{beside[0]}` is a key of each field. Write it in [problem.fields.NAME]")
         return FieldProblem(fields=table["fields"], terms=table.get("terms"), **kept)
     d = table.get("dimension")
     solution = ("u", *(f"u_{x}" for x in SPACE))
@@ -355,8 +358,8 @@ def _read_field(name: str, given: Any) -> Field:
 class SymbolicFields:
     """Expressions of all fields in terms of u - u_b, which the space contains.
 
-    slots: for each field its symbol and the symbols of its derivatives.  coefficients: for each field c_0 = g and
-    c_l = -F_l, which multiply a test function and its derivatives.  faces: h of each natural face.
+    `slots` has the symbols of each field and its derivatives.  `coefficients` has c_0 = g and c_l = -F_l of each field,
+    which multiply a test function and its derivatives.  `faces` has h of each natural face.
     """
 
     slots: tuple[tuple[sympy.Symbol, ...], ...]
@@ -422,7 +425,7 @@ def _parse_fields(problem: FieldProblem) -> SymbolicFields:
 def _derive_slots(
     slots: tuple[tuple[sympy.Symbol, ...], ...], values: tuple[sympy.Expr, ...]
 ) -> dict[sympy.Symbol, sympy.Expr]:
-    """Return the values of all slots if the fields are the given functions."""
+    """Return the symbols of the fields and their derivatives with the values for given functions."""
     return {
         slot: value if q == 0 else sympy.diff(value, symbol(SPACE[q - 1]))
         for group, value in zip(slots, values, strict=True)
@@ -432,7 +435,7 @@ def _derive_slots(
 
 @dataclass(frozen=True, eq=False)
 class FieldData:
-    """A problem for parameter values: coefficients c_a,p, their derivatives, and data on faces, as functions."""
+    """Functions of a problem for parameter values: coefficients c_a,p, their derivatives, and data on faces."""
 
     problem: FieldProblem
     values: Mapping[str, float]
@@ -444,27 +447,27 @@ class FieldData:
 
     @property
     def domain(self) -> Any:
-        """The domain of the problem."""
+        """Domain of the problem."""
         return self.problem.domain
 
     def functions(self, expressions: list[sympy.Expr]) -> Callable[[Mapping[str, Any]], list[Any]]:
-        """Return the expressions as one function of the values of slots, coordinates and time."""
+        """Return a function that computes the expressions from fields, derivatives, coordinates and time."""
         return prepare(tuple(expressions), {name: self.values[name] for name in sorted(self.values)})
 
     def at_points(self, expressions: tuple[sympy.Expr, ...], nodes: Array, t: float) -> Array:
-        """Return functions of x and t, (Q, d) -> (n, Q)."""
+        """Evaluate expressions in x and t at the nodes, (Q, d) -> (n, Q)."""
         known = {**dict(zip(SPACE, nodes.T, strict=False)), "t": t}
         with np.errstate(all="ignore"):
             found = self.functions(list(expressions))(known)
         return np.stack([np.broadcast_to(np.asarray(each, dtype=float), len(nodes)) for each in found])
 
     def exact(self, nodes: Array, t: float) -> Array:
-        """Return the exact fields, (Q, d) -> (n, Q).  The problem must have them."""
-        assert self.problem.symbolic.exact is not None  # noqa: S101  # callers ask first
+        """Return the exact fields, (Q, d) -> (n, Q).  The problem must state `exact`."""
+        assert self.problem.symbolic.exact is not None  # noqa: S101  # callers check first
         return self.at_points(self.problem.symbolic.exact, nodes, t)
 
     def check(self, T: float) -> None:
-        """Raise ProblemError if the data of a field contradict each other up to T, or are not finite."""
+        """Raise ProblemError if the data of a field are not finite or contradict each other up to T."""
         symbolic = self.problem.symbolic
         at_exact = {} if symbolic.exact is None else _derive_slots(symbolic.slots, symbolic.exact)
         shift = {slot: value - known for (slot, value), known in zip(at_exact.items(), self.lifted, strict=False)}
@@ -499,7 +502,7 @@ class FieldData:
 
     @cached_property
     def lifted(self) -> tuple[sympy.Expr, ...]:
-        """Liftings and their derivatives."""
+        """Liftings of all fields and their derivatives."""
         symbolic = self.problem.symbolic
         return tuple(_derive_slots(symbolic.slots, symbolic.lifting).values())
 
@@ -508,13 +511,13 @@ class FieldData:
 
     @cached_property
     def terms(self) -> FormulaTerms:
-        """Fluxes and sources as functions of nodal values."""
+        """Fluxes and sources of all fields as functions of nodal values."""
         return FormulaTerms(self) if self.problem.terms is None else FunctionTerms(self, self.problem.terms)
 
 
 @dataclass(frozen=True, eq=False)
 class FaceTerm:
-    """h_a on a natural face, and its derivatives by the fields `by`, as a function of values by name."""
+    """Function that computes h_a on a natural face, and its derivatives by the fields `by`, from named values."""
 
     row: int
     face: str
@@ -523,10 +526,12 @@ class FaceTerm:
 
 
 class FormulaTerms:
-    """Fluxes and sources of all fields as functions of nodal values by name, with symbolic derivatives.
+    """Fluxes and sources of all fields as functions of named nodal values, with symbolic derivatives.
 
-    slots: names of each field and of its derivatives.  values: c_a,p at `places` (a, p).  steady, varying:
-    dc_a,p/ds_b,q at `steady_places` and `varying_places` (a, p, b, q).  algebraic: fields without a derivative in time.
+    `slots` has the names of each field and its derivatives.  The function `values` returns the nonzero c_a,p for the
+    pairs (a, p) in `places`.  The functions `steady` and `varying` return the nonzero derivatives of c_a,p by s_b,q for
+    the indices (a, p, b, q) in `steady_places` and `varying_places`.  `algebraic` marks fields without a derivative in
+    time.
     """
 
     def __init__(self, data: FieldData) -> None:
@@ -552,16 +557,16 @@ class FormulaTerms:
             self.faces.append(FaceTerm(row, face, by, data.functions([h, *(sympy.diff(h, slots[b]) for b in by)])))
 
     def initial(self, nodes: Array) -> Array:
-        """Return initial values without the lifting, (Q, d) -> (n, Q)."""
+        """Return the initial values minus the liftings, (Q, d) -> (n, Q)."""
         return self._data.at_points(self._data.problem.symbolic.initial, nodes, 0.0) - self.lifting(nodes, 0.0)
 
     def lifting(self, nodes: Array, t: float) -> Array:
-        """Return liftings, (Q, d) -> (n, Q)."""
+        """Return the liftings of all fields, (Q, d) -> (n, Q)."""
         return self._data.at_points(self._data.problem.symbolic.lifting, nodes, t)
 
 
 class FunctionTerms(FormulaTerms):
-    """The same from Python functions, which add the lifting to their arguments."""
+    """Fluxes and sources of all fields from Python functions, which get the fields with their liftings."""
 
     def __init__(self, data: FieldData, terms: FieldTerms) -> None:
         super().__init__(data)
@@ -576,13 +581,13 @@ class FunctionTerms(FormulaTerms):
 
     def _values(self, known: Mapping[str, Any]) -> list[Any]:
         found = list(self._evaluate(known)[0].reshape(len(self.places), -1))
-        # the source in formulas, less the rate of the lifting
+        # add the source from formulas, minus the time derivative of the lifting
         for place, each in zip(self._other_places, self._others(known), strict=True):
             found[self.places.index(place)] = found[self.places.index(place)] + each
         return found
 
     def _evaluate(self, known: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Return sources and fluxes with their derivatives.  The weak form has the fluxes with a minus."""
+        """Return sources and negative fluxes, as in the weak form, with their derivatives."""
         nodes = np.column_stack([known[x] for x in SPACE[: self._data.dimension]])
         s = np.stack([[known[name] for name in group] for group in self.slots])
         if self._lifted is not None:

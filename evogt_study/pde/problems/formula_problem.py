@@ -1,9 +1,9 @@
-"""A problem in formulas, and the data that follow from them; the problems of the paper.
+"""Problems given by formulas, such as the problems of the paper.
 
-A problem gives its exact solution, and the source f = u_t - div(A grad u) + b . grad u - g + F'(u) is derived
-symbolically.  Or it gives the initial value and the source.  A lifting u_b gives the boundary values.  A potential F(u)
-makes the problem a gradient flow.  Names in formulas other than x y z t pi are parameters.  They get values when a
-`Problem` is made.
+A problem gives its exact solution, or its initial value and source.  For an exact solution, this module derives the
+source f = u_t - div(A grad u) + b . grad u - g + F'(u) symbolically.  A lifting u_b gives the boundary values.  A
+potential F(u) makes the problem a gradient flow.  Names in formulas other than x y z t pi are parameters.  A call of
+the problem gives values to the parameters and returns a `Problem`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from evogt_study.pde.problems.terms import (
 )
 
 _LOOKED_AT = (0.01, 0.37, 1.0)
-"""Times, as parts of the final one, at which weak forms are tested: near the start, before anything has decayed, and at
-the end.  At 0.37 no usual modulation has a zero, unlike at T/2 or T/4."""
+"""Times t / T of the test of weak forms: near the start, before the solution decays, and at the end.  At 0.37 no usual
+modulation has a zero, unlike at T/2 or T/4."""
 _FAR = 8.0
-"""Distance from the origin, in widths of the domain, above which powers of coordinates lose more than two digits."""
+"""Distance from the origin in widths of the domain.  Beyond it, powers of coordinates lose more than two digits."""
 
 Texts = tuple[Any, ...]
 """Formulas in a list, or in a list of lists."""
@@ -55,36 +55,38 @@ Texts = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class FormulaProblem(FormulaStatement):
-    """Problem in formulas of x, y, z, t, pi and parameters; call it with values to get a `Problem`.
+    """Problem given by formulas in x, y, z, t, pi and parameters.
+
+    Call it with parameter values to get a `Problem`.
 
     Parameters
     ----------
     dimension : int
         Number of space dimensions, 1 to 3.
     exact : str, optional
-        u(x, t).  The source follows from it.
+        Exact solution u(x, t).  The class derives the source from it.
     initial, source : str, optional
-        u_0(x) and f(x, t), if `exact` is not given.
+        Initial value u_0(x) and source f(x, t).  Pass `initial` if the problem has no `exact`.
     diffusion : str or list, default "1"
-        a(x, t), the diagonal of A, the rows of A, or "FILE.csv".  Formulas may contain u and its derivatives.
+        Diffusion a(x, t), the diagonal of A, the rows of A, or "FILE.csv".  Formulas may contain u and its derivatives.
     advection : list of str, optional
-        Entries of b.
+        Entries of the velocity b.
     reaction : str, optional
-        g(u, x, t).
+        Reaction g(u, x, t).
     potential : str, optional
-        F(u) of a gradient flow.
+        Potential F(u) of a gradient flow.
     lifting : str, optional
-        Boundary values u_b(x, t); by default zero.
+        Boundary values u_b(x, t).  The default is zero.
     domain, boundary : optional
-        Tables as in a study file; by default the unit cube with Dirichlet faces.
+        Tables as in a study file.  The default is the unit cube with Dirichlet faces.
     final_time, name : float and str, optional
-        T if a run states none, and the name for labels.
+        Default of the final time T, and the name of the problem in results.
     flux, fields : optional
-        Flux in place of `diffusion`; or a mapping of names to `Field` for several fields.
+        Flux that replaces `diffusion`, or a mapping of names to `Field` for several fields.
     terms : FieldTerms, optional
-        Python functions in place of fluxes and reactions.
+        Python functions that replace fluxes and reactions.
     boundary_tolerance : float, optional
-        Relative difference of boundary values that is not refused.
+        Largest accepted relative difference between boundary values.
 
     Raises
     ------
@@ -129,12 +131,12 @@ class FormulaProblem(FormulaStatement):
             given = "both" if self.exact is not None else "neither"
             raise FormulaError(f"a problem must state one of `exact` and `initial`, got {given}")
         if self.exact is not None and self.source is not None:
-            raise FormulaError("`source` must be left out where `exact` is given; it is derived from it")
+            raise FormulaError("`source` must be left out if `exact` is given, because it follows from `exact`")
         if self.potential is not None and (self.reaction is not None or self.advection is not None):
             beside = "reaction" if self.reaction is not None else "advection"
-            remedy = "add -F'(u) to `reaction`" if beside == "reaction" else "state -F'(u) as `reaction`"
+            remedy = "Add -F'(u) to `reaction`" if beside == "reaction" else "State -F'(u) as `reaction`"
             raise FormulaError(
-                f"`{beside}` must be left out beside `potential`, because it is no part of the gradient flow; {remedy} "
+                f"`{beside}` must be left out beside `potential`, because it is no part of the gradient flow. {remedy} "
                 "and leave `potential` out"
             )
         if isinstance(self.diffusion, (GridTable, Mapping)) or str(self.diffusion).endswith(".csv"):
@@ -148,7 +150,7 @@ class FormulaProblem(FormulaStatement):
 
     @property
     def content(self) -> dict[str, Any]:
-        """JSON content that makes the problem again, without defaults."""
+        """JSON content that describes the problem, without default values."""
         given = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "domain"}
         content = {name: value for name, value in given.items() if value not in (None, (), "", 0.0)}
         if isinstance(self.diffusion, GridTable):
@@ -157,26 +159,26 @@ class FormulaProblem(FormulaStatement):
 
     @property
     def table(self) -> dict[str, Any]:
-        """Section ``[problem]`` of a study file, without name and T."""
+        """Section ``[problem]`` of a study file, without the name and the final time."""
         table = {name: each for name, each in self.content.items() if name not in ("name", "final_time")}
         return table | ({"boundary": describe_boundary(self.boundary)} if self.boundary else {})
 
     @property
     def has_exact(self) -> bool:
-        """True if the exact solution is stated."""
+        """True if the problem states its exact solution."""
         return self.exact is not None
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Names in the formulas that need a value."""
+        """Names of the parameters in the formulas."""
         return derive_terms(self).parameters
 
     # positional, since a formula may use a parameter of this name
     def until(self, final_time: float | None, /, **values: float) -> Problem:
-        """As a call; the data are checked up to `final_time`.
+        """Return the problem for parameter values, with checks of its data up to `final_time`.
 
-        Raises ProblemError where the solution is not zero, or not the lifting, on the boundary, or where a jump makes
-        the derived source, or the gradient of the lifting, wrong.
+        Raises ProblemError if the solution differs from the boundary values, or if a jump in a formula makes a
+        symbolic derivative wrong.
         """
         data = derive_terms(self)
         where, known = f"problem {self.name}" if self.name else "problem", ", ".join(sorted(data.parameters)) or "none"
@@ -237,14 +239,14 @@ class FormulaProblem(FormulaStatement):
 
 
 def _freeze(raw: Any) -> Any:
-    """Return nested lists as tuples.  Raises FormulaError for a mapping."""
+    """Convert nested lists to tuples.  Raises FormulaError for a mapping."""
     if isinstance(raw, dict):
         raise FormulaError(f"a formula must be a string, a number or a list of them, got {shorten(raw)}")
     return tuple(_freeze(part) for part in raw) if isinstance(raw, (list, tuple)) else raw
 
 
 def _find_far_places(domain: Any, final_time: float) -> expressions.Places | None:
-    """Return some points and times of a domain that is far from the origin, or None for another domain."""
+    """Return some points and times if the domain is far from the origin, and None otherwise."""
     lower, upper = map(np.array, domain.inner_box())
     widths = upper - lower
     if (np.maximum(np.abs(lower), np.abs(upper)) <= _FAR * widths).all():
@@ -255,10 +257,10 @@ def _find_far_places(domain: Any, final_time: float) -> expressions.Places | Non
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """The symbolic data of a statement.
+    """Symbolic data of a formula problem.
 
-    lifting: u_b, its rate, gradient and flux, and b . grad u_b - c u_b unless it is zero; empty without a lifting.
-    flux: A grad u of the exact solution, where faces or seams are checked.
+    `lifting` contains u_b, its time derivative, gradient and flux, and b . grad u_b - c u_b unless that sum is zero.
+    `flux` is A grad u of the exact solution if the domain has natural faces or periodic directions.
     """
 
     parameters: frozenset[str]
@@ -307,9 +309,9 @@ def derive_terms(statement: FormulaProblem) -> Derived:
 
 @lru_cache(maxsize=64)
 def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
-    """Return the identities that the formulas must satisfy in the weak sense, each with its text for messages.
+    """Return the weak identities that the formulas must satisfy, each with its text for messages.
 
-    u and u_b are in H1, and u solves the problem, (f - u_t - F'(u) - b . grad u + g, v) = (A grad u, grad v).
+    The solution u and the lifting u_b must be in H1, and (f - u_t - F'(u) - b . grad u + g, v) = (A grad u, grad v).
     """
     data, dimension = derive_terms(statement), statement.dimension
     claims = []
@@ -327,12 +329,12 @@ def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], .
 
 
 def _evaluate_slope(potential: sympy.Expr | None, solution: sympy.Expr) -> sympy.Expr:
-    """Return F'(u) at the solution, zero without a potential."""
+    """Return F'(u) at the solution, or zero without a potential."""
     return sympy.S.Zero if potential is None else sympy.diff(potential, SOLUTION).subs(SOLUTION, solution)
 
 
 def derive_source(exact: sympy.Expr, terms: SymbolicTerms) -> sympy.Expr:
-    """Return u_t - div(A grad u) + b . grad u - g(u), so that `exact` solves the problem with these terms."""
+    """Return the source u_t - div(A grad u) + b . grad u - g(u) of the problem that `exact` solves."""
     flux = zip(terms.flux(exact), expressions.COORDINATES, strict=False)
     divergence = sum((sympy.diff(f, x) for f, x in flux), sympy.S.Zero)
     reaction = terms.reaction.subs(SOLUTION, exact)
@@ -346,10 +348,10 @@ def _check_evaluable(*expressions: sympy.Expr) -> None:
             raise FormulaError(f"the formulas must be smooth and real, got {got}")
 
 
-# after differentiation nothing shows a jump: the source would lack its term, and every method would converge to another
-# function than the stated one
+# Derivatives do not show a jump.  The source would miss the term of the jump, and every method would converge to a
+# function that is not `exact`.
 def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: float) -> None:
-    """Raise ProblemError, with the measured defect, if the symbolic derivatives are not the weak ones."""
+    """Raise ProblemError, with the measured defect, if symbolic and weak derivatives differ."""
     broken = _find_broken_claim(statement, final_time, tuple(problem.parameters.items()))
     if broken is not None:
         wanted, defect = broken
@@ -364,7 +366,7 @@ def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: f
 def _find_broken_claim(
     statement: FormulaProblem, final_time: float, values: tuple[tuple[str, float], ...]
 ) -> tuple[str, float] | None:
-    """Return the first identity that the formulas do not satisfy for these parameters, with its defect."""
+    """Return the text and the defect of the first identity that the formulas violate for these parameters."""
     times = tuple(part * final_time for part in _LOOKED_AT)
     box = statement.domain.inner_box()
     for wanted, identity in _list_claims(statement):

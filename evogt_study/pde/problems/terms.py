@@ -1,4 +1,4 @@
-"""The terms of the equation as expressions, and the domain and the boundary data that a problem states."""
+"""Terms of the equation as expressions, and the domain and boundary data of a problem."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from evogt_study.storage.untrusted import read_text
 from evogt_study.study.model import TomlTable
 
 MAX_TABLE_BYTES = 64 * 2**20
-"""Largest size of a table of values in bytes.  A grid of 1,000 x 1,000 points has 50 MB."""
+"""Largest size in bytes of a file with diffusion values.  A grid of 1,000 x 1,000 points takes 50 MB."""
 SOLUTION = symbol("u")
-"""Name of the solution in a potential and in a reaction."""
+"""Symbol of the solution in a potential and in a reaction."""
 MakeFunction = Callable[[sympy.Expr], SpaceTimeFunction]
-"""Function of nodes and times of an expression, for the values of the parameters."""
+"""Function that converts an expression to a function of nodes and times."""
 Rows = tuple[tuple[sympy.Expr, ...], ...]
-"""Matrix of expressions by rows."""
+"""Rows of a matrix of expressions."""
 FaceData = str | tuple[tuple[str, str], ...]
 Boundary = tuple[tuple[str, FaceData], ...]
-"""Pairs of a direction and "periodic", or of a face and its formulas by name, in order."""
+"""Sorted pairs: a direction with the string "periodic", or a face with its named formulas."""
 PERIODIC = "periodic"
 _KINDS = ("flux",), ("outside", "transfer")
 _WANTED = (
@@ -43,51 +43,52 @@ _WANTED = (
 
 
 class ProblemTable(TomlTable):
-    """The section ``[problem]`` of a study file."""
+    """Section ``[problem]`` of a study file."""
 
     dimension: Any
     """Number of directions in space: 1, 2 or 3."""
     fields: dict[str, Any] | None = None
-    """Several fields: for each a table of flux, reaction, source, initial, exact, lifting, boundary and algebraic."""
+    """Table of each field with flux, reaction, source, initial, exact, lifting, boundary and algebraic."""
     flux: list[Any] | None = None
-    """Flux F in place of diffusion: a formula for each direction, also in `u`, `u_x`, `u_y` and `u_z`."""
+    """Flux F that replaces diffusion, one formula for each direction.  It may contain `u`, `u_x`, `u_y` and `u_z`."""
     exact: str | None = None
-    """Exact solution, from which the source and the initial value are derived."""
+    """Exact solution.  The source and the initial value follow from it."""
     initial: str | None = None
-    """Initial value, where there is no `exact`."""
+    """Initial value of a problem without `exact`."""
     source: str | None = None
-    """Source term f, if there is no `exact`.  By default zero."""
+    """Source term f of a problem without `exact`.  The default is zero."""
     domain: dict[str, Any] | None = None
-    """Box, disk, polygon or mesh; the unit cube if left out."""
+    """Box, disk, polygon or mesh.  The default is the unit cube."""
     diffusion: str | list[Any] | dict[str, Any] = "1"
-    """Diffusion: a formula, a list of one for each direction, a matrix, or "FILE.csv"; also in `u` and its derivatives.
+    """Diffusion: a formula, a formula for each direction, a matrix or "FILE.csv".
 
-    The file has the columns x, y, z of the problem and `value`, on a grid; between its points the values are linear.
+    Formulas may contain `u` and its derivatives.  The file has the coordinates of a grid as columns, and the column
+    `value`.  The diffusion is linear between the grid points.
     """
     advection: list[Any] | None = None
-    """Velocity b, a formula for each direction, also in `u` and its derivatives."""
+    """Velocity b, one formula for each direction.  It may contain `u` and its derivatives."""
     reaction: str | None = None
-    """Reaction g, a formula also in `u`, the solution, and its derivatives."""
+    """Reaction g, a formula that may contain the solution `u` and its derivatives."""
     boundary: dict[str, Any] = {}  # noqa: RUF012  # pydantic gives each table a copy
     """Periodic directions, and parts of the boundary with a flux or a transfer: x0, x1, ..., circle, side0, ..."""
     lifting: str | None = None
-    """Boundary values, extended into the domain.  By default zero."""
+    """Function with the boundary values.  The default is zero."""
     potential: str | None = None
-    """F(u) of a gradient flow, with -F'(u) in place of advection and reaction."""
+    """Potential F(u) of a gradient flow.  The equation gets the term -F'(u)."""
     boundary_tolerance: float = 0.0
-    """Relative difference of boundary values that is not refused.  By default only rounding."""
+    """Largest accepted relative difference between boundary values.  The default accepts rounding only."""
 
 
 @dataclass(frozen=True, eq=False)
 class GridTable:
-    """Values on a grid, linear between its points.  Equal tables have equal digests."""
+    """Values on a grid with linear interpolation.  Equal tables have equal checksums."""
 
     axes: tuple[tuple[float, ...], ...]
     values: Array
 
     @staticmethod
     def of(given: Any, dimension: int) -> GridTable:
-        """Return the table of a CSV file, or of its content.  Raises ParameterError."""
+        """Return the table of a CSV file or of its `content`.  Raises ParameterError."""
         if isinstance(given, GridTable):
             return given
         if isinstance(given, Mapping):
@@ -114,12 +115,12 @@ class GridTable:
 
     @property
     def content(self) -> dict[str, Any]:
-        """JSON content that makes the table again."""
+        """JSON content of the table: the axes and the values."""
         return {"axes": self.axes, "values": self.values.tolist()}
 
     @cached_property
     def digest(self) -> str:
-        """Hash of all numbers."""
+        """Checksum of the axes and the values."""
         return blake2b(repr(self.axes).encode() + self.values.tobytes(), digest_size=16).hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -129,7 +130,7 @@ class GridTable:
         return hash(self.digest)
 
     def __call__(self, nodes: Array) -> Array:
-        """Return values, (Q, d) -> (Q,).  Raises ProblemError for a node outside of the grid."""
+        """Return the interpolated values, (Q, d) -> (Q,).  Raises ProblemError for a node outside of the grid."""
         lower, upper = np.array([axis[0] for axis in self.axes]), np.array([axis[-1] for axis in self.axes])
         inside = np.clip(nodes, lower, upper)
         if not np.abs(inside - nodes).max() <= 1e-9 * (upper - lower).max():
@@ -148,7 +149,8 @@ class GridTable:
 class SymbolicTerms:
     """Terms of the equation, with n . (A grad u) = flux - transfer u on a face.
 
-    slope: dg/du.  A reaction that is linear in u is g = coefficient u + remainder; of another one both are zero.
+    `slope` is dg/du.  A linear reaction is g = coefficient u + remainder.  For a nonlinear reaction, `coefficient` and
+    `remainder` are zero.
     """
 
     dimension: int
@@ -162,7 +164,7 @@ class SymbolicTerms:
 
     @staticmethod
     def of(statement: Any) -> SymbolicTerms:
-        """Return the terms of the formulas of a statement.  Raises FormulaError."""
+        """Parse the terms of a formula problem.  Raises FormulaError."""
         d, raw = statement.dimension, statement.diffusion
         advection = () if statement.advection is None else texts_of(statement.advection, "advection", d)
         reaction = sympy.S.Zero
@@ -200,7 +202,7 @@ class SymbolicTerms:
         return sum((b * sympy.diff(u, x) for b, x in along), sympy.S.Zero)
 
     def make_diffusion(self, make: MakeFunction) -> SpaceTimeFunction | Tensor:
-        """Return a as functions of nodes and times."""
+        """Return the diffusion as a function, or a tensor of functions, of nodes and times."""
         rows = self.diffusion
         if not isinstance(rows, tuple):
             return make(rows)
@@ -211,7 +213,7 @@ class SymbolicTerms:
     def make_reaction(
         self, make: MakeFunction, values: Mapping[str, float]
     ) -> SpaceTimeFunction | NonlinearReaction | None:
-        """Return g, or c of a linear g = c u + g_0, as functions."""
+        """Return a nonlinear g, or the coefficient c of g = c u + g_0, as a function."""
         if self.slope.has(SOLUTION):
             return NonlinearReaction(make_nodal(self.reaction, values), make_nodal(self.slope, values))
         return None if self.coefficient == 0 else make(self.coefficient)
@@ -231,23 +233,23 @@ def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
     rows = [[parse_term(text, "diffusion", dimension) for text in texts_of(row, "diffusion", dimension)] for row in raw]
     for i in range(dimension):
         for j in range(i):
-            # simplified, since the two may be written in different ways
+            # simplified, because equal entries may have different formulas
             if sympy.simplify(rows[i][j] - rows[j][i]) != 0:
                 got = f"{shorten(raw[i][j], 60)} and {shorten(raw[j][i], 60)}"
                 raise FormulaError(f"`diffusion` must be symmetric, got {got} off the diagonal")
-    # one expression for both: `Tensor` asks for the same function on both sides
+    # one expression for A_ij and A_ji, because `Tensor` requires the same function for both
     return tuple(tuple(rows[min(i, j)][max(i, j)] for j in range(dimension)) for i in range(dimension))
 
 
 def texts_of(raw: Any, key: str, dimension: int) -> tuple[str, ...]:
-    """Return a list of one formula for each direction.  Raises FormulaError."""
+    """Check that `raw` is a list with one formula for each direction.  Raises FormulaError."""
     if not isinstance(raw, (list, tuple)) or len(raw) != dimension or not all(isinstance(part, str) for part in raw):
         raise FormulaError(f"`{key}` must be a list of {dimension} formulas in {dimension}-D, got {shorten(raw)}")
     return tuple(raw)
 
 
 def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, solution: bool = False) -> sympy.Expr:
-    """Parse a formula in the coordinates, t and, if admitted, u.  Raises FormulaError."""
+    """Parse a formula in the coordinates and t.  Accept u if `solution` is True.  Raises FormulaError."""
     expression = parse(text, key)
     outside = {str(name) for name in expression.free_symbols} & set(SPACE[dimension:])
     if outside:
@@ -255,8 +257,8 @@ def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, sol
         raise FormulaError(f"`{key}` must use {wanted}, got {', '.join(sorted(outside))} in {text!r}")
     if expression.has(SOLUTION) and not solution:
         raise FormulaError(
-            f"`{key}` must be free of u, the solution, got {text!r}; `reaction`, g(u), which adds g(u) to u_t, may "
-            "hold it; a parameter needs another name"
+            f"`{key}` must not contain the solution u, got {text!r}. Write a term in u as `reaction`, or rename the "
+            "parameter"
         )
     if steady and expression.has(symbol("t")):
         raise FormulaError(f"`{key}` must not depend on t, got {text!r}")
@@ -264,7 +266,7 @@ def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, sol
 
 
 class FormulaStatement:
-    """The common part of problems that are stated by formulas.  A subclass is a frozen dataclass with these fields."""
+    """Common part of problems given by formulas.  A subclass is a frozen dataclass with these fields."""
 
     dimension: int
     domain: Any
@@ -273,7 +275,7 @@ class FormulaStatement:
     final_time: float | None
 
     def read_geometry(self) -> None:
-        """Put boundary and domain in their one form.  Raises ParameterError for an invalid one."""
+        """Convert boundary and domain to their normal form.  Raises ParameterError for an invalid value."""
         tolerance = self.boundary_tolerance
         if type(self.dimension) is not int or self.dimension not in (1, 2, 3):
             raise ParameterError("dimension", "1, 2 or 3", self.dimension)
@@ -283,19 +285,19 @@ class FormulaStatement:
         object.__setattr__(self, "domain", read_domain(self.dimension, self.domain, self.boundary))
 
     def add_domain(self, content: dict[str, Any]) -> dict[str, Any]:
-        """Return the content with the domain, unless it is the unit cube."""
+        """Add the domain to the content unless the domain is the unit cube."""
         is_cube = type(self.domain) is UnitCube
         return content if is_cube else content | {"domain": describe_domain(self.domain, whole=True)}
 
     def __call__(self, **values: float) -> Any:
         """Return the problem for these parameter values.
 
-        Raises ParameterError for a missing or unknown parameter, and ProblemError for formulas that do not agree.
+        Raises ParameterError for a missing or unknown parameter, and ProblemError for contradictory formulas.
         """
         return self.until(self.final_time, **values)
 
     def until(self, final_time: float | None, /, **values: float) -> Any:
-        """As a call.  The data are checked up to `final_time`."""
+        """Return the problem for parameter values, with checks of its data up to `final_time`."""
         raise NotImplementedError
 
 
@@ -306,7 +308,7 @@ def describe_boundary(boundary: Boundary) -> dict[str, Any]:
 
 def read_boundary(raw: Any) -> Boundary:
     """Return the boundary table in its normal form.  Raises ParameterError for an unknown entry."""
-    if isinstance(raw, (tuple, list)):  # what this function gave, perhaps from JSON
+    if isinstance(raw, (tuple, list)):  # a result of this function, perhaps read from JSON
         return tuple((name, data if isinstance(data, str) else tuple(map(tuple, data))) for name, data in raw)
     if not isinstance(raw, Mapping):
         raise ParameterError("boundary", "a table of faces and periodic directions", raw)
@@ -329,11 +331,11 @@ def read_boundary(raw: Any) -> Boundary:
 
 
 def read_domain(dimension: int, raw: Any, boundary: Boundary) -> Domain:
-    """Return the domain of a table, with the periodic directions and natural faces of `boundary`."""
+    """Return the domain that a table describes, with the periodic directions and natural faces of `boundary`."""
     periodic = tuple(name for name, data in boundary if data == PERIODIC)
     natural = tuple(name for name, data in boundary if data != PERIODIC)
     domain = _read_shape(dimension, raw, natural)
-    # The unit cube stays one unless it must be a box: studies from before there were boxes keep their keys.
+    # The unit cube becomes a box only if it must be one, so that older studies keep their run keys.
     if not boundary:
         return domain
     if type(domain) is UnitCube:
@@ -342,7 +344,7 @@ def read_domain(dimension: int, raw: Any, boundary: Boundary) -> Domain:
         return replace(domain, natural_faces=natural)
     if not isinstance(domain, Box):
         raise ParameterError("boundary", "data of faces of a box, a disk or a polygon", dict(boundary))
-    return replace(domain, periodic=periodic, natural_faces=natural)  # which keeps a derived type and its fields
+    return replace(domain, periodic=periodic, natural_faces=natural)  # `replace` keeps a derived type and its fields
 
 
 def _read_shape(dimension: int, raw: Any, natural: tuple[str, ...]) -> Domain:

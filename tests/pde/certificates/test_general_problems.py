@@ -135,7 +135,7 @@ def test_what_is_refused():
     nonlinear = FormulaProblem(dimension=1, initial="sin(pi*x)", reaction="u*(1 - u)")()
     assert find_certificates(nonlinear, T) == ("error_indicator",)
     disk = FormulaProblem(dimension=2, initial="1 - x**2 - y**2", domain={"disk": {"centre": [0, 0], "radius": 1}})()
-    with pytest.raises(StudyError, match="another domain than a box"):
+    with pytest.raises(StudyError, match="whose domain is not a box"):
         check_certificates(("error_bound",), disk, T)
 
 

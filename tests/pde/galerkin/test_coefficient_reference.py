@@ -58,7 +58,7 @@ def test_the_eigendecomposition_is_refused_where_it_does_not_apply_and_dop853_is
     with pytest.raises(ProblemError) as caught:
         EIGEN.final_state(system, 0.1)
     assert str(caught.value) == (
-        "`coefficient_reference` eigendecomposition must have a linear problem without advection whose terms do not "
+        "`coefficient_reference` eigendecomposition needs a linear problem without advection whose terms do not "
         "depend on t. Use dop853"
     )
     assert np.isfinite(DOP853.final_state(system, 0.1)).all()
@@ -72,6 +72,6 @@ def test_dop853_says_where_it_gave_up():
         reaction=Reaction(explosive, np.ones((1, 1)), np.ones(1), np.zeros((1, 1))),
     )
     assert DOP853.final_state(system, 0.5) == pytest.approx([2.0], rel=1e-11)
-    with pytest.raises(ProblemError, match="^dop853 gave up before t = 2: ") as caught:
+    with pytest.raises(ProblemError, match="^dop853 stopped before t = 2: ") as caught:
         DOP853.final_state(system, 2.0)
     assert "\n" not in str(caught.value)

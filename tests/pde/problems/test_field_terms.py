@@ -84,7 +84,7 @@ def test_functions_give_what_their_formulas_give(tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "right", "message"),
     [
-        ("[[2 * nu", "[[3 * nu", r"must be the derivative of `value`, got another at \[0, 1, 0, 0\]"),
+        ("[[2 * nu", "[[3 * nu", r"must be the derivative of `value`, got a difference at \[0, 1, 0, 0\]"),
         ("zero = 0 * u\n", "zero, u, u_x, v, v_x = 0, 1, 1, 1, 1\n", "`slope` of FieldTerms must return an array"),
         ("def slope(s, nodes, t, nu)", "def slope(s, nodes, t)", "`slope` must have the arguments of `value`"),
         ('"v": pde.Field(', '"v": pde.Field(("v_x",), ', "must have no `flux` and `reaction` beside `terms`"),
@@ -98,5 +98,5 @@ def test_mistakes_in_functions_are_named(tmp_path, wrong, right, message):
 def test_a_study_in_python_needs_the_file():
     fields, terms = {"u": pde.Field(initial="0")}, pde.FieldTerms(lambda s, nodes, t: s, lambda s, nodes, t: s)
     problem = pde.FormulaProblem(dimension=1, fields=fields, terms=terms)
-    with pytest.raises(evs.errors.InputError, match="must be named by its file"):
+    with pytest.raises(evs.errors.InputError, match="needs a Python file"):
         evs.Study(problem=problem, axes={"seed": [0]}, name="own")
