@@ -281,8 +281,8 @@ def _find_reason(name: str, problem: Problem, final_time: float, referenced: boo
         return "a linear problem, which has error_bound"
     if name not in CONSTANTS and _has_inflow(problem, final_time):
         return (
-            "a problem with transfer + b . n / 2 < 0, a negative transfer or an inflow, on a face without Dirichlet "
-            "data"
+            "a problem with a negative transfer or an inflow on a face without Dirichlet data "
+            "(transfer + b . n / 2 < 0)"
         )
     return None if referenced or name not in BY_EXACT else "a problem without an exact solution"
 
