@@ -1,4 +1,4 @@
-"""Finished runs: on disk, as a table, as a Dataset, as a file.
+"""Hold finished runs in shards, tables, Datasets and result files.
 
 - `provenance`: software versions, machine and code revision of a result
 - `table`: a table of runs with one row for each case

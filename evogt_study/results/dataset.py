@@ -96,7 +96,7 @@ def with_text_keys(data: xr.Dataset) -> xr.Dataset:
 def _align(
     columns: Mapping[str, RunColumn],
 ) -> tuple[dict[str, Cells], dict[str, npt.NDArray[Any]], dict[str, str], dict[str, int]]:
-    """Align runs along dimensions.  Return values, coordinate values, names of index dimensions, and lengths.
+    """Align runs along dimensions.  Return aligned values, coordinate values, index dimensions, and sizes.
 
     The coordinate of a dimension aligns the runs if its values are unique strings, dates or integers.
     """
@@ -167,7 +167,7 @@ def _over_axes(
 
 
 def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of returned Datasets under unused names.  Attributes that differ go to `coords`."""
+    """Return the attributes of returned Datasets under unused names.  `coords` gets attributes that differ."""
     attributes, places = dict[str, Any](), dict[str, str]()
     own = {*global_attributes(study, table.plan.phase), *run_metadata.OWN_ATTRIBUTES} if table.attributes else set()
     for name, column in sorted(table.attributes.items()):
@@ -189,7 +189,7 @@ def _of_runs(
     column: RunColumn, cells: Cells | None, space: CaseSpace, dims: tuple[str, ...], lengths: tuple[int, ...],
     attributes: dict[str, Any],
 ) -> xr.Variable:  # fmt: skip
-    """Return a variable of all runs.  Without `cells`, its arrays of numbers are read on access."""
+    """Return a column of all runs as a variable.  Without `cells`, arrays of numbers are read on access."""
     if cells is not None or not column.dims or column.dtype.kind in "OMm":
         known = cells or column.load(lengths)
         values, missing = (each.reshape(space.shape + lengths) for each in known)
@@ -205,7 +205,7 @@ def _of_runs(
 
 # fastpath: xarray imports dask.array, for 0.3 s, to look whether the values are one of its arrays
 def _to_variable(dims: Any, values: Any, attributes: Any = None, encoding: Any = None) -> xr.Variable:
-    """Return a variable.  xarray does not convert numbers and strings."""
+    """Return an xarray variable without converting its numbers and strings."""
     values = np.asarray(values)
     return xr.Variable(dims, values, attributes, encoding, fastpath=values.dtype.kind in "biufSU")
 
@@ -213,7 +213,7 @@ def _to_variable(dims: Any, values: Any, attributes: Any = None, encoding: Any =
 def _variable(
     dims: tuple[str, ...], cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_], attributes: Mapping[str, Any]
 ) -> xr.Variable:
-    """Return a variable.  Integers with `missing` values become floats, or objects if they are large."""
+    """Return `cells` as a variable.  Integers with `missing` values become floats, or objects if they are large."""
     if cells.dtype.kind == "b":
         attributes = {**attributes, **_TRUTH}
     if cells.dtype.kind not in "biu" or not missing.any():
@@ -225,7 +225,7 @@ def _variable(
 def with_room(
     dtype: np.dtype[Any], limits: npt.NDArray[Any], load: Callable[[], Cells]
 ) -> tuple[np.dtype[Any], dict[str, Any]]:
-    """Return the dtype in memory and the encoding in a file of integers within `limits`.  Some are missing."""
+    """Return the dtype in memory and the file encoding of integers with missing values, within `limits`."""
     low, high = int(limits.min(initial=0)), int(limits.max(initial=1))
     stored = np.dtype(np.int8) if dtype.kind == "b" else dtype
     top = int(np.iinfo(f"i{min(4, stored.itemsize)}").max)  # a fill value of classic NetCDF has at most 32 bits

@@ -1,8 +1,8 @@
 """Choose parameter values from the pilot, and numbers of seeds for a target precision.
 
-For each point of `by`, the pilot chooses the candidate with the lowest mean.  If means are equal, it chooses the
-smaller candidate.  A target precision only adds seeds, in the order of the seed axis.  So the plan of a resumed study
-does not depend on when the study stopped.
+For each point of `by`, the pilot chooses the candidate with the lowest mean.  If means are equal, the pilot
+chooses the smaller candidate.  A target precision only adds seeds, in the order of the seed axis.  So the plan of a
+resumed study does not depend on when the study stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precisio
 
 
 def _numbers(name: str, table: RunTable) -> npt.NDArray[np.float64] | None:
-    """Return a number for each case, or None if the variable has no numbers.  Runs that are not ok have NaN."""
+    """Return a number for each case, or None if the variable has no numbers.  A run that is not ok has NaN."""
     column = table.columns.get(name)
     if column is None or not column.is_number:
         return None
@@ -81,7 +81,7 @@ def fill_until_precise(
 ) -> RunTable:  # fmt: skip
     """Return the table of a phase that `fill` fills.  A target precision adds seeds until each setup has enough.
 
-    `computing` means that `fill` computes missing runs.  Then StudyError is raised if no run has the variable.
+    `computing` is True if `fill` computes missing runs.  Raises StudyError if no computed run has the variable.
     """
     precision = phase.precision
     if precision is None:

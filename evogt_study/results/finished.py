@@ -1,7 +1,7 @@
 """Keep finished runs on disk, and find them in a result file, its shards, its store, and other results.
 
 A shard has the records of one batch.  The store keeps runs that are no longer part of the study.  `FinishedRuns` fills
-the table of a plan.  It reads the run keys of a source first, and then only the runs that the plan needs.
+the table of a plan.  It reads all run keys of a source, but only the runs that the plan needs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
 
 
 def read_shard(path: Path, index: Index | None = None) -> RunRecords:
-    """Return the records of a shard.  Their arrays stay in the file.  Raises ResultError if the shard is damaged."""
+    """Return the records of a shard.  Arrays stay in the file.  Raises ResultError if the shard is damaged."""
     index = index or read_shard_index(path)
     for found in damage(path, index):
         raise DamagedResultError(f"{path} is damaged: {found}")
@@ -134,7 +134,7 @@ class ResultFile:
         return np.array([key for records in every for key in records.keys], dtype=np.bytes_)
 
     def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """Yield records of the runs whose run key `knows` accepts.  If `variables` is None, they have all variables."""
+        """Yield records of the runs whose run key `knows` accepts.  `variables` limits their variables."""
         if self.index is not None:
             for records in self.index.phases.values():
                 rows = np.flatnonzero(knows(records.keys))
@@ -172,7 +172,7 @@ def check_file(path: Path) -> None:
 
 @dataclass(frozen=True)
 class ShardFolder:
-    """Source of the runs in the shards of a folder, or in shards `among` them.  `unread` has errors of reading."""
+    """Source of the runs in the shards of a folder, or only in the shards `among`.  `unread` has their errors."""
 
     path: Path
     among: frozenset[Path] | None = None
@@ -237,8 +237,8 @@ def source_at(path: Path) -> Iterator[RunSource]:
 class FinishedRuns:
     """Reader of the finished runs of a study with the result `path`.
 
-    It looks for runs in the result, its shards, its store, other results and stores in the folder, and `others`.
-    It stops when no run is missing.  `tables` has the table of each phase, the last phase first.  `reused` has the
+    The reader uses the result, its shards, its store, other results and stores in the folder, and `others`.  The reader
+    stops when no run is missing.  `tables` has the table of each phase, the last phase first.  `reused` has the
     number of runs from each place, by phase.  `left_out` has the errors of unreadable places.  `check` compares
     results with their checksums.  Raises ResultError if the file at `path` is not a result of this study.
     """
@@ -268,7 +268,7 @@ class FinishedRuns:
         self, plan: Plan, variables: Sequence[str] | None = None, wanted: Sequence[Status] = FINISHED,
         usable: Callable[[RunRecords], RunRecords] = lambda records: records,
     ) -> RunTable:  # fmt: skip
-        """Return a table of the `usable` finished runs with a `wanted` status.  None selects all variables."""
+        """Return a table of the `usable` finished runs with a `wanted` status.  `variables` limits the variables."""
         table = RunTable(plan)
         self._planned.append(table)
         reused = self.reused[plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
@@ -348,7 +348,7 @@ class FinishedRuns:
         return describe_changes(self._before, now) if self._before else "another study's runs"
 
     def keep_unplanned(self) -> int:
-        """Copy unplanned runs of the result and its shards to the store.  Return the number of new runs there."""
+        """Copy unplanned runs of the result and its shards to the store.  Return the number of copied runs."""
         # before the new result replaces the old one: after a crash in between, runs exist twice and none is lost
         folder, count = store_folder(self.path), 0
         kept = set(ShardFolder(folder).keys().astype(str).tolist())
@@ -511,7 +511,7 @@ def read_store(result: Path) -> Kept:
 
 
 def prune_store(result: Path, before: float | None = None) -> Kept:
-    """Remove the shards of a store, or only the shards older than the time `before`.  Return the removed content."""
+    """Remove the shards of a store, or only the shards older than the time `before`.  Return the removed shards."""
     found = read_store(result)
     gone = [each for each in found.shards if before is None or each[0].stat().st_mtime < before]
     # damaged shards too

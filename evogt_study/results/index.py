@@ -1,8 +1,8 @@
 """Write and read the index at the end of a shard or a result.
 
-The index has the records of runs, with the place and checksum of each piece.  A result starts with the bytes of HDF5.
-Pieces that HDF5 stores in another form, the summary, the index and the end follow.  HDF5 ignores these parts, and a
-program that changes the file with HDF5 removes them.  A shard has no HDF5.  Adding and checking runs do not open HDF5.
+The index has the records of runs, with the place and checksum of each piece.  A result has an HDF5 part, then pieces
+that HDF5 stores in another form, the summary, the index and the end.  HDF5 ignores the other parts, and a program that
+changes the file with HDF5 removes them.  A shard has no HDF5 part.  Adding or checking runs does not open HDF5.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def max_bytes(packed: bytes) -> int:
 
 
 def decode(packed: bytes) -> Any:
-    """Return the tree that `encode` has packed.  Raises ValueError."""
+    """Return the tree from which `encode` made the bytes.  Raises ValueError for other bytes."""
     content = memoryview(unpack_bytes(packed, max_bytes(packed)))
     length, count = struct.unpack_from("<QQ", content)
     if count > len(content):
@@ -230,7 +230,7 @@ def _iterate_packed(index: Index) -> Iterator[Stack]:
 
 
 def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> int:
-    """Write the pieces from memory or other files at `end`, each once.  Return the new end of the file."""
+    """Write the pieces from memory or other files at `end`, each once.  Return the offset of their end."""
     if all(source is target for source in packed.sources):
         return end
     pieces, form = packed.pieces.copy(), packed.form.copy()
@@ -447,7 +447,7 @@ def _check_variables(group: Any, phase: str, found: Inspection) -> None:
 
 
 def _is_bare(made: Any) -> bool:
-    """Return True for a dimension without a coordinate."""
+    """Return True if an HDF5 dataset is a dimension without a coordinate."""
     return bytes(made.attrs.get("NAME", b"")).startswith(NO_VARIABLE[:40].encode())
 
 

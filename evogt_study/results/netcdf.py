@@ -1,6 +1,6 @@
 """Write and read the result file.
 
-One process writes a file completely, or not at all.  HDF5 is not thread-safe, so every access holds `HDF5_LOCK`.
+One process writes a complete file or no file.  HDF5 is not thread-safe, so every access holds `HDF5_LOCK`.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _GroupWriter(Group):
         self.close()
 
     def write_values(self, name: str, variable: xr.Variable, dtype: np.dtype[Any], attributes: dict[str, Any]) -> None:
-        """Write a variable from memory, another file or Dask.  Strings get one width unless they are too large."""
+        """Write a variable from memory, another file or Dask.  Small strings are padded to one width."""
         fill, sizes, stored, width = attributes.get("_FillValue"), _sizes(variable), dtype, tuple[int, ...]()
         if dtype.kind in "OUS":
             parts = (np.asarray(variable[slab].values) for slab in arrays.slabs(variable.shape))
@@ -245,7 +245,7 @@ class RunArray(BackendArray):
 def _chunks_of_runs(
     runs: RunArray, dtype: np.dtype[Any], chunk: tuple[int, ...], form: Form, blank: Any
 ) -> Iterator[Chunk]:
-    """Yield chunks with a part of one large array or with several small arrays.  Existing chunks are copied."""
+    """Yield chunks with a part of one large array or with several small arrays.  Packed chunks are copied."""
     data, axes = runs.column.data, len(runs.space)
     lead, tail, is_large = chunk[:axes], chunk[axes:], len(form.chunk or ()) == len(runs.lengths)
     numbers, zeros = np.arange(math.prod(runs.space)).reshape(runs.space), [(0,) * len(runs.lengths)]
@@ -340,7 +340,7 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
 
 @contextmanager
 def open_phases(path: Path) -> Iterator[dict[str, xr.Dataset]]:
-    """Open the runs of each phase.  Values are read on access.  Errors in reading become ResultError."""
+    """Open the runs of each phase.  Values are read on access, which raises ResultError for damage."""
     # locked until it is closed: if a file is open twice, the first close frees memory that HDF5 needs for strings of
     # variable length (netcdf4-python issue 1444)
     with HDF5_LOCK, ExitStack() as open_:
@@ -360,7 +360,7 @@ def open_phases(path: Path) -> Iterator[dict[str, xr.Dataset]]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Hold the lock of HDF5.  Errors in reading `path` become ResultError."""
+    """Hold the lock of HDF5.  Raise ResultError if the file at `path` cannot be read."""
     try:
         with HDF5_LOCK:
             yield
@@ -431,7 +431,7 @@ def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset
 
 
 def open_written(path: Path) -> xr.Dataset:
-    """Return a result in memory.  If it is larger than `MAX_LOADED_BYTES`, values are read on access."""
+    """Return a result in memory, or open it if its size exceeds `MAX_LOADED_BYTES`."""
     data = open_result(path)
     if data.nbytes > MAX_LOADED_BYTES:
         return data

@@ -92,7 +92,7 @@ def read_plans(
 
 
 def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """Return the main phase, or the pilot without a main phase.  Both have the study text."""
+    """Return the runs of the main phase, or the runs of the pilot if the result has no main phase."""
     return groups[MAIN] if MAIN in groups else next(iter(groups.values()))
 
 
@@ -100,7 +100,7 @@ def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
 def study_in(
     path: Path, data: xr.Dataset, codes: Mapping[str, UserCode] | None = None, *, folder: Path | None = None
 ) -> Study:
-    """Return the study of the text in a result.  `codes` and `folder` are as in `read_plans`.  Raises ResultError."""
+    """Return the study from the text in a result.  `codes` and `folder` are as in `read_plans`.  Raises ResultError."""
     if CONCATENATED in data.attrs:
         raise ResultError(f"{path} joins results of several studies. Use one of these results instead.")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
@@ -120,7 +120,7 @@ def study_in(
 
 
 def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
-    """Return the study of a file, with code that one of the results declares.  Raises StudyError for other code."""
+    """Return the study of a file, with code that one of `results` declares.  Raises StudyError if none does."""
     texts = list[str]()
     for path in results:
         exists = path.exists()  # it raises OSError for a name that is too long
@@ -169,7 +169,7 @@ def find_code(
     path: Path, declared: UserCode, code: Path | None, folder: Path, depends: Sequence[str],
     remedy: str = f"name the file that computed it with {CODE}",
 ) -> UserCode:  # fmt: skip
-    """Return the code that computed the result `path`, without importing it.  Its code hash must match the result.
+    """Return the code that computed the result `path`, without importing it.  It must have the recorded code hash.
 
     `code` is the Python file, the folder or the installed module that the user names.  By default, the code is in
     `folder`, because a result must not decide which other file is executed.  Raises InPythonError if the code is in no
@@ -222,7 +222,7 @@ def files_of(codes: Mapping[str, UserCode]) -> list[str]:
 
 
 def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> ParameterTable:
-    """Return the choice of the pilot from coordinates of a result.  Raises ResultError if it is no candidate."""
+    """Return the choice of the pilot from coordinates of a result.  Raises ResultError for another value."""
     for name in choice.parameters:
         if name not in data.coords or set(data[name].dims) != set(choice.by):
             over = f" over {', '.join(choice.by)}" if choice.by else ""

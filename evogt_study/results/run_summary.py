@@ -1,7 +1,7 @@
 """Write and read the summary of a result, which has the counts of its runs.
 
-Commands read the summary without NumPy and HDF5.  It is stored before the index, with the checksum of all bytes before
-the summary.  The end of the file holds a checksum of the summary and the index.
+Commands read the summary without NumPy and HDF5.  The file stores the summary before the index, with the
+checksum of all earlier bytes.  The end of the file holds a checksum of the summary and the index.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _hash_begin(file: BinaryIO, size: int) -> bytes:
 
 
 def append_summary(file: BinaryIO, summary: RunSummary) -> None:
-    """Write a summary at the end of a file.  The file must be open for reading too, for its checksum."""
+    """Write a summary at the end of a file.  The file must be open for reading and writing."""
     end, text = file.seek(0, 2), json.dumps(asdict(summary)).encode()
     begin = _hash_begin(file, end)
     file.seek(end)

@@ -27,7 +27,7 @@ FINISHED = tuple(status for status in Status if status != Status.not_run)
 
 @dataclass(frozen=True)
 class Shape:
-    """Properties of a variable.  Its role, dimensions, kind and units must be equal in all runs.
+    """Properties of a variable.  Role, dimensions, kind and units must be equal in all runs.
 
     `kind` is as in `classify_dtype`.  `types` has the dtypes of numbers.  `is_large` marks integers beyond float64.
     """
@@ -162,7 +162,7 @@ class RunTable:
         """Add the records of this plan whose status is `wanted`.  Other records only count as attempts.
 
         A run that is ok replaces a status in `replaced`, which is `NOT_OK` if several records may have one run key.
-        `attempts` combines two numbers of attempts.  It is `np.add` if all records are new.  `is_checked` marks
+        `attempts` combines two numbers of attempts.  Use `np.add` if all records are new runs.  `is_checked` marks
         records from `check`.  Return the cases with a new record.
         """
         records = pack_records(records)
@@ -236,7 +236,7 @@ class RunTable:
         return records.mark_failed(wrong)
 
     def records(self, columns: Mapping[str, RunColumn] | None = None) -> tuple[RunRecords, Order]:
-        """Return the records of all finished runs and the first case of each run.  None selects all columns."""
+        """Return the records of all finished runs and the first case of each run.  `columns` limits the columns."""
         cases = self._distinct(np.flatnonzero(self.is_run))
         row_of = np.full(self.size, -1)
         row_of[cases] = np.arange(len(cases))
@@ -270,7 +270,7 @@ class RunTable:
         return self._distinct(order[(self.status[order] == Status.not_run) & (self.keys[order] != b"")])
 
     def _distinct(self, cases: Order) -> Order:
-        """Return the cases, but only the first case of each run key."""
+        """Return only the first case of each run key."""
         ordered = self.keys[self._by_key]
         if np.any((ordered[1:] == ordered[:-1]) & (ordered[1:] != b"")):
             return np.asarray(cases[np.sort(np.unique(self.keys[cases], return_index=True)[1])])
@@ -329,8 +329,8 @@ class Scalars:
 class RunColumn:
     """Values of one variable for all cases.
 
-    `data` is `Scalars`, or `Packed` arrays, which are read on access.  `first` is the lowest case with a value.  Its
-    run gives the attributes, so a result does not depend on the order in which runs finish.
+    `data` is `Scalars`, or `Packed` arrays, which are read on access.  `first` is the lowest case with a value.  The
+    run of this case gives the attributes, so a result does not depend on the order in which runs finish.
     """
 
     role: str

@@ -83,7 +83,7 @@ def load_or_compute(name: str, compute: Callable[[], Array]) -> Array:
 def pack(values: npt.NDArray[Any]) -> bytes:
     """Shuffle and deflate an array for HDF5, except noise, which would slow down readers.
 
-    The function detects and stores noise for each byte plane.  It still deflates the ends of padded runs.
+    The function detects noise in each byte plane and stores it unpacked.  It always deflates the padding of runs.
     """
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     planes = np.ascontiguousarray(flat.reshape(-1, values.itemsize).T).reshape(-1)
@@ -242,7 +242,7 @@ class Packed:
 
     @staticmethod
     def of(arrays: Sequence[npt.NDArray[Any]], *, share: bool = False) -> Packed:
-        """Return packed arrays of one dtype.  Large arrays have chunks.  `share` stores equal arrays once."""
+        """Return packed arrays of one dtype.  Large arrays are packed in chunks.  `share` stores equal arrays once."""
         dtype, made = arrays[0].dtype, Packed.empty(len(arrays), arrays[0].ndim)
         stored, is_text = dtype_in_file(dtype), dtype.kind == "U"
         if isinstance(arrays, np.ndarray) and arrays[0].nbytes <= LARGE_BYTES and not share and not is_text:
@@ -287,7 +287,7 @@ class Packed:
         return made
 
     def number_of(self, form: Form) -> int:
-        """Return the index of a form in `forms`.  A new form is added."""
+        """Return the index of a form in `forms`, and add a new form to `forms`."""
         if form not in self.forms:
             self.forms.append(form)
         return self.forms.index(form)
@@ -472,7 +472,7 @@ def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def pad_of(dtype: np.dtype[Any]) -> Any:
-    """Return the value that pads arrays of this dtype: NaN, NaT, an empty string or 0."""
+    """Return the value that pads arrays of this dtype, such as NaN, NaT, an empty string or 0."""
     if dtype.kind in "Mm":
         return np.array("NaT", dtype)[()]
     return {"f": np.nan, "S": b"", "U": "", "O": ""}.get(dtype.kind, 0)

@@ -37,7 +37,7 @@ class _Stream(FileIO):
         return len(content)
 
     def truncate(self, size: int | None = None) -> int:
-        """Set the size of the file."""
+        """Set the size of the file to `size` bytes."""
         try:
             return super().truncate(size)
         except OSError as error:
@@ -46,10 +46,10 @@ class _Stream(FileIO):
 
 
 class NetCDFFile:
-    """A new NetCDF-4 file.  It stores packed chunks without unpacking them.
+    """Writer of a new NetCDF-4 file, which stores packed chunks without unpacking them.
 
     netCDF-C and h5netcdf rewrite the list of variables of a dimension for each variable, which takes 150 s for 2,000
-    variables.  This class writes each list once.  The low-level interface of h5py halves the time.
+    variables.  This class writes the list of each dimension once.  The low-level interface of h5py halves the time.
     """
 
     def __init__(self, path: Path) -> None:

@@ -18,7 +18,7 @@ def default_result(name: str) -> Path:
 
 
 def _beside(result: Path, suffix: str) -> Path:
-    """Return the path of a result with a suffix added.  A link gives the path of its target."""
+    """Return the path of a result with a suffix added.  For a link, the path is beside its target."""
     result = resolve_link(result)
     return result.with_name(result.name + suffix)
 
@@ -49,7 +49,7 @@ def progress_file(result: Path) -> Path:
 
 
 def claims_folder(result: Path) -> Path:
-    """Return the folder of the claims of array tasks.  It is removed with the shards."""
+    """Return the folder of the claims of array tasks, which is removed with the shards."""
     return shard_folder(result) / CLAIMS
 
 

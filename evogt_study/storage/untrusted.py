@@ -30,7 +30,7 @@ LONG_KEY = re.compile(r"""(?<![\w."'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]
 
 
 def open_file(path: Path, inside: Path | None = None, max_bytes: float = math.inf) -> io.BufferedReader:
-    """Open a regular file without waiting.  Raises OSError if the file, after links, is not in `inside`."""
+    """Open a regular file without waiting.  Raises OSError if its target is outside of the folder `inside`."""
     try:
         if inside is not None and not path.resolve().is_relative_to(inside.resolve()):
             raise OSError(0, f"it is not inside of {inside}", str(path))
