@@ -1,6 +1,6 @@
-"""The PDE method of the paper, Evo-GTransNet, and its baselines.  Entry points register them, as in other packages.
+"""The PDE method of the paper, Evo-GTransNet, and its baselines.  Entry points register all methods.
 
-One run is one labelled Dataset:
+The result of one run is a labelled Dataset:
 
 >>> from evogt_study import pde
 >>> problem = pde.problems.oscillatory_1d(epsilon=0.1)

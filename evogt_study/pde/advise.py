@@ -47,7 +47,7 @@ class Advice:
 
 
 def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
-    """Yield the advice for at most `cells` setups, computed with the first seed.
+    """Yield the advice for at most `cells` setups of a study, from runs with the first seed.
 
     If `check` is True, the function also computes the run with the best change.
     """

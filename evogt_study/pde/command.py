@@ -31,7 +31,8 @@ def advise(study_file: Path, setups: int, no_check: bool) -> None:
     """Name the parameter that limits the error of a study, and the gain of a change.
 
     The parameters are N, tau, quadrature and dt.  The command computes a few setups with the first seed and splits each
-    error into its parts.  It then computes the change with the largest predicted gain as a check.  It writes no file.
+    error into its parts.  As a check, the command computes the change with the largest predicted gain.  The command
+    writes no file.
     """
     from evogt_study.cli.inputs import read_study
     from evogt_study.pde.advise import advise as advice_on

@@ -105,7 +105,7 @@ class QuadratureRule(Labelled):
 
     @property
     def uniform(self) -> bool:
-        """True if the nodes of a direction are equally spaced."""
+        """True if the nodes in each direction are equally spaced."""
         return self.rule == "composite_midpoint"
 
     # More points rather than fewer, because a finer rule shows that this rule is too coarse.
@@ -247,7 +247,7 @@ class TimeGrid:
         try:
             return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))
         except ParameterError as error:
-            wanted = f"a step that meets final_time = {self.final_time:g} and all saved times"
+            wanted = f"a step that divides final_time = {self.final_time:g} and all saved times"
             raise ParameterError("reference_dt", wanted, dt, remedy=f"use e.g. dt = {self.dt:g}") from error
 
     # Times are decimal numbers, so a relative rounding error of 1e-9 is allowed.  The grid never changes `dt`.
@@ -280,12 +280,13 @@ class TimeGrid:
 def count_steps(final_time: float, dt: float) -> int:
     """Return final_time / dt as an integer.
 
-    Raises ParameterError if the quotient is not an integer up to rounding errors.  The message proposes another step.
+    Raises ParameterError if the quotient is not an integer up to rounding errors.  The message of the error proposes a
+    valid step.
     """
     if not 0.0 < dt <= final_time * (1.0 + 1e-9):
         raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
     if not final_time / dt <= _MAX_STEPS:
-        raise ParameterError("dt", f"such that at most {_MAX_STEPS:,} steps make final_time = {final_time:g}", dt)
+        raise ParameterError("dt", f"at least final_time / {_MAX_STEPS:,} for final_time = {final_time:g}", dt)
     steps = round(final_time / dt)
     # Decimal numbers such as 0.1 have rounding errors of about 1e-16 per step, and a run has up to a million steps.
     if abs(steps * dt - final_time) > 1e-9 * final_time:

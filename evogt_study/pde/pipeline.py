@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Discretisation:
-    """All settings of a run except the problem."""
+    """Settings of a run except the problem."""
 
     dictionary: Dictionary
     seed: int
@@ -62,7 +62,7 @@ def compute_stage(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Solution that replaces the exact solution in errors.  Its distance from `coarser` estimates its own error.
+    """Solution that replaces the exact solution in errors.  The distance from `coarser` estimates its error.
 
     The `key` identifies the reference except its problem.  `values` maps nodes (Q, d) and times (T,) to values (T, Q).
     """

@@ -96,16 +96,16 @@ def solve(
     stabilization, start : float and mapping, optional
         Parameters of the integrator if `time_integrator` is a name.
     reference : str, Path or Reference, optional
-        Solution that replaces the exact solution in errors, with the names of a study file.
+        Solution that replaces the exact solution in errors.  A string has the meaning of `reference` in a study file.
     reference_points, reference_dt, coefficient_reference : optional
-        Resolution of the reference, and reference of the final coefficients, with the values of a study file.
+        Resolution of the reference, and reference of the final coefficients, with the meaning of a study file.
     norms : collection of str
         More errors to measure: error_absolute, error_max, error_h1, error_max_over_time.
     field : int, optional
         Number of points per direction of a uniform grid.  The Dataset contains the solution on this grid.
     certificates : bool or list of str, default True
-        Bounds and estimates of the error.  True computes every bound and estimate that needs no spectral reference.
-        False computes none.  A list has the names of `record` in a study file.
+        Bounds and estimates of the error.  With True, the run computes all bounds and estimates that need no spectral
+        reference.  With False, the run computes no bounds.  A list contains names of `record` in a study file.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def _make_discretisation(
     problem: Problem, dictionary: Dictionary, integrator: Integrator, given: dict[str, Any],
     times: int | tuple[float, ...] | None, coefficient_reference: str | CoefficientReference | None,
 ) -> Discretisation:  # fmt: skip
-    """Return the settings of `solve`.  Raises ParameterError or ProblemError if they contradict each other."""
+    """Return the settings of a run.  Raises ParameterError or ProblemError if the settings contradict each other."""
     if given["final_time"] is None:
         raise ParameterError("final_time", "given, because the problem has no final time", None)
     checked: dict[str, Any] = {
@@ -295,7 +295,7 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
 
 
 def read_solution(data: xr.Dataset | str | Path) -> StoredSolution:
-    """Return the solution from a Dataset of `solve` or from its file.  Raises ResultError if there is no solution."""
+    """Return the solution from a Dataset of `solve` or from its file.  Raises ResultError if `data` has no solution."""
     if not isinstance(data, xr.Dataset):
         try:
             with HDF5_LOCK, xr.open_dataset(data, engine="netcdf4") as opened:

@@ -116,7 +116,7 @@ def test_histories_and_values_of_a_returned_solution(study, result_of, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "message"), [("badly", "Return the values at the nodes, of shape (50,) or (2, 50)"),
-                                            ("twice", "`error` beside `u`, from which it follows")])  # fmt: skip
+                                            ("twice", "`error`, which the package computes from `u`")])  # fmt: skip
 def test_what_is_no_solution_is_refused(study, name, message):
     few = '[constants]\nvalidation = 50\nfinal_time = 0.1\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(pi*x)"\n'
     plan = plan_study(study("final_time = [0.1]", few.replace("final_time = 0.1\n", ""),

@@ -2,7 +2,7 @@
 
     u_t = nu Delta_h u - F'(u) + f,    u = 0 on the boundary,    n interior points per direction, h = 1/(n + 1)
 
-Delta_h is the (2d + 1)-point Laplacian.  Its eigenvectors are products of sines, and -Delta_h has the eigenvalues
+Delta_h is the (2d + 1)-point Laplacian.  The eigenvectors are products of sines, and -Delta_h has the eigenvalues
 sum_l 4/h^2 sin^2(pi k_l h/2).  The time integrator is the stabilised semi-implicit scheme (eq:ac_scheme), or the
 implicit midpoint rule for a linear problem (eq:im_retained).
 """
@@ -58,8 +58,8 @@ def make_difference_reference(
     """Return the finite-difference solution as a reference for errors.
 
     If `extrapolated` is True, Richardson extrapolation combines the solutions with the steps of `grid` and with half
-    steps.  The reference then has a coarser version with half the points and half the number of steps.  If False, it is
-    the reference of the paper and has no coarser version.
+    steps.  The reference then has a coarser version with half the points and half the number of steps.  If
+    `extrapolated` is False, the function returns the reference of the paper, which has no coarser version.
     """
 
     def make(points: int, grid: TimeGrid, coarser: Reference | None) -> Reference:
@@ -79,7 +79,7 @@ def make_difference_reference(
 
 
 def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
-    """Solve `problem` on `points` interior points per direction.  Raises the errors of `check_differences`."""
+    """Solve `problem` with `points` interior grid points per direction, after `check_differences`."""
     check_differences(problem, points, integrator)
     h, interior, shape = 1.0 / (points + 1), np.arange(1, points + 1) / (points + 1), (points,) * problem.dimension
     nodes = tensor_points([interior] * problem.dimension)
@@ -129,7 +129,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
 def check_differences(problem: Problem, points: int, integrator: Integrator, name: str = "points") -> None:
     """Raise ParameterError or ProblemError if finite differences cannot solve `problem`.
 
-    The messages call the number of points `name`.
+    The argument `name` is the name of the number of points in the message.
     """
     find_constant_diffusion(problem)
     if type(integrator) not in ADVANCED:
@@ -190,7 +190,7 @@ def _fold_sines(points: int) -> tuple[Array, Array]:
 
 # One transform diagonalises every step only if nu is constant.
 def find_constant_diffusion(problem: Problem) -> float:
-    """Return the diffusion nu.
+    """Return the constant diffusion nu of a problem.
 
     Raises ProblemError if nu is not a positive constant, if the problem has a lifting, or if the domain is not the unit
     cube.

@@ -109,13 +109,14 @@ class ElementSpace:
 
     @property
     def count(self) -> int:
-        """Number of unknowns n."""
+        """Number n of unknowns of the space."""
         return int(self.reduction.shape[1])
 
     def evaluate(self, nodes: Array, states: Array) -> Array:
         """Return the functions with unknowns `states` (S, n) at any points of the domain, (P, d) -> (S, P).
 
-        The mesh can miss points near a curved boundary.  These points use the polynomial of the nearest element.
+        The mesh can miss points near a curved boundary.  Points outside of the mesh use the polynomial of the nearest
+        element.
         """
         dofs = self.reduction @ states.T
         parts = [nodes[first : first + POINTS_AT_ONCE] for first in range(0, len(nodes), POINTS_AT_ONCE)]
@@ -429,8 +430,7 @@ def pod_galerkin(
 
     The modes come from the states of `p1_fem` up to `training_time`.
 
-    Return the solution in the elements, and a dictionary with the number of modes and the CPU seconds of the basis and
-    of the time steps.
+    Return the solution, and a dictionary with the number of modes and the CPU seconds of the basis and of the steps.
     """
     start = time.process_time()
     whole = replace(grid, saved=tuple(range(grid.steps + 1)))

@@ -1,4 +1,4 @@
-"""References for errors, by their names in a study file.
+"""Solutions that replace an unknown exact solution in errors, by their names in a study file.
 
 `refined` is the paper's method with more features, a finer rule and a smaller step.  A stored solution has the
 coefficients of its features, so its values at any points need no problem:
@@ -113,7 +113,7 @@ def _call_function(function: Callable[[Array, float], Any], nodes: Array, times:
 
 
 def share_among_workers(reference: Reference, content: str) -> Reference:
-    """Return a reference that workers compute once and share.  `content` identifies the problem."""
+    """Return a reference that workers compute once and share.  The text `content` identifies the problem."""
 
     def evaluate(nodes: Array, times: Array) -> Array:
         inputs = repr((content, reference.key, nodes.shape, times.shape)).encode()
@@ -228,7 +228,7 @@ class StoredSolution(Labelled):
 def resolve_reference(raw: Any, folder: Path) -> Any:
     """Return `raw`, or the times (S,), coefficients (S, N) and attributes of a run if `raw` is a .nc file in `folder`.
 
-    Raises ParameterError if the file has no such run.
+    Raises ParameterError if the file contains no stored solution.
     """
     if not (isinstance(raw, str) and raw.endswith(".nc")):
         return raw

@@ -1,7 +1,6 @@
 """The contract of a dictionary and of its features, and the registry of dictionaries.
 
-A dictionary is a family of prescribed features.  It is a class, and other packages register their dictionaries by entry
-points.
+A dictionary is a class for a family of prescribed features.  Other packages register dictionaries by entry points.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Features(Protocol):
 
     @property
     def count(self) -> int:
-        """Number of features N."""
+        """Number N of the features."""
 
     def values(self, nodes: Array) -> Array:
         """Evaluate psi at `nodes`, (Q, d) -> (Q, N)."""
@@ -51,7 +50,7 @@ class Features(Protocol):
 
 
 class SmoothFeatures(Features, Protocol):
-    """Features with second derivatives.  Every dictionary returns such features."""
+    """Features with second derivatives, as every dictionary returns them."""
 
     def second_order(self, nodes: Array) -> Jet:
         """Evaluate psi with its first and second derivatives at `nodes` (Q, d)."""
@@ -70,8 +69,8 @@ class Jet(NamedTuple):
 class FirstOrder(NamedTuple):
     """Values of n features at Q points with factors of their first derivatives.
 
-    The `value` has shape (Q, n).  If `directions` is None, the `slopes` (d, Q, n) are the derivatives.  Otherwise, each
-    feature varies along one direction, and the derivatives are slopes (1, Q, n) times directions (d, n).
+    The `value` has shape (Q, n).  If `directions` is None, the `slopes` (d, Q, n) are the derivatives.  If `directions`
+    (d, n) is given, the derivatives are its products with the `slopes` (1, Q, n).
     """
 
     value: Array
@@ -108,7 +107,7 @@ class Dictionary(Parametrised, ABC):
     N : int
         Number of output features.
     **parameters
-        Parameters of the family, with the names of a study file.
+        Parameters of the family.  A study file has equal names for these parameters.
 
     Raises
     ------
@@ -146,7 +145,7 @@ class Dictionary(Parametrised, ABC):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Widths of the layers.  The last width is N."""
+        """Widths of the layers, from the first layer to the N output features."""
         return (self.N,)
 
     def check_dimension(self, dimension: int) -> None:  # most families fit any

@@ -1,7 +1,7 @@
 """Tensor products of Fourier sines, and of Fourier series in periodic directions, without a seed.
 
 The features of `Sine` are products of sines divided by x (1 - x).  The boundary factor cancels the divisors, so the
-trial functions are products of sines.  These are eigenfunctions of the Laplacian.
+trial functions are products of sines, the eigenfunctions of the Laplacian.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ class Sine(Dictionary):
 
 # The formulas avoid the plain quotient, because both factors vanish at the ends and rounding errors would dominate.
 def sines(x: Array, count: int, order: int) -> Array:
-    """Return q = sqrt(2) sin(k pi x) / w, w = x (1 - x), k = 1, ..., `count`, and derivatives, (order + 1, Q, count).
+    """Return the first `count` functions q = sqrt(2) sin(k pi x) / w with derivatives, (order + 1, Q, count).
 
-    The derivatives follow from q' w + q w' = (q w)' and q'' w + 2 q' w' + q w'' = (q w)''.  At the ends, the values are
-    the limits.
+    The divisor is w = x (1 - x), and k starts at 1.
+    The derivatives follow from q' w + q w' = (q w)' and q'' w + 2 q' w' + q w'' = (q w)''.  At x = 0 and
+    x = 1, the function returns limits.
     """
     frequency, x = np.pi * np.arange(1.0, count + 1.0), x[:, None]
     end = np.where(x < 0.5, 1.0, -1.0) * np.where(x < 0.5, 1.0, (-1.0) ** np.arange(count))  # sign of q' at the ends
@@ -57,7 +58,7 @@ class Fourier(Dictionary):
     HAS_CONSTANT = True
 
     def sample(self, seed: int, dimension: int) -> TensorProducts:
-        """Return the features.  The seed has no effect."""
+        """Return the features, which do not depend on the seed."""
         frequency, kept = 0, np.zeros((1, dimension), dtype=int)
         while True:
             grid = np.stack(np.meshgrid(*[np.arange(2 * frequency + 3)] * dimension, indexing="ij"), -1)

@@ -6,7 +6,7 @@ machine.  On nodes with repeated coordinates, products of exponentials give tanh
     tanh z = 1 - 2 / (exp(2 z) + 1),    exp(2 (z_a + z_b)) = exp(2 z_a) exp(2 z_b)
 
 Nodes of a tensor grid are sums x_a + x_b of few different vectors, so an entry takes a product, two sums and a
-division.  This takes 0.9 to 1.2 ns per entry.  tanh takes 1.2 ns per entry with AVX-512, and 6 to 16 ns without it.
+division.  The products take 0.9 to 1.2 ns per entry.  The function tanh takes 1.2 ns with AVX-512, else 6 to 16 ns.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _split_tensor(x: Array) -> _Runs | None:
 
 
 def _evaluate_exponentials(x: Array, slopes: Array, shifts: Array | None = None) -> Array:
-    """Return exp(2 (x s + t)), (A, k), (k, n) and (n,) -> (A, n), with an error of a few units in the last place."""
+    """Return exp(2 (x s + t)), (A, n), with an error of a few units in the last place."""
     exponent, rest = _multiply_exactly(2.0 * x[:, :1], slopes[0])
     for column, slope in zip(2.0 * x.T[1:, :, None], slopes[1:], strict=True):
         product, lost = _multiply_exactly(column, slope)
@@ -259,7 +259,7 @@ class TanhDictionary(Dictionary):
         """Draw directions a (width, d) and offsets xi (width,), in this order."""
 
     def further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
-        """Draw the weights of each further layer, (N_next, N_previous).  By default, return no weights."""
+        """Draw the weights of each further layer, (N_next, N_previous), by default of no layer."""
         return ()
 
     # The fresh generator and the order of the draws reproduce the numbers of the paper on every machine.
@@ -279,7 +279,7 @@ class TanhDictionary(Dictionary):
 class LayeredDictionary(TanhDictionary):
     """Dictionary with further layers tanh(W psi), W_ij ~ N(0, delta / N_previous), eq:gtrans_second.
 
-    N1=240 is equivalent to hidden=(240,).
+    The parameters N1=240 and hidden=(240,) are equivalent.
     """
 
     _: KW_ONLY

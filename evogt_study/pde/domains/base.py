@@ -17,7 +17,7 @@ OPTIONAL = {"optional": True}
 
 @dataclass(frozen=True)
 class Domain(ABC):
-    """Open set in d = `dimension` directions.  Its fields are hashable, because the keys of stages contain them."""
+    """Open set in d = `dimension` directions.  All fields are hashable, because the keys of stages contain domains."""
 
     dimension: int
 
@@ -29,7 +29,7 @@ class Domain(ABC):
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """Return D at the nodes (Q, d) with derivatives up to `order`: D (Q,), dD/dx_l (d, Q), d2D/dx_l dx_m (d, d, Q).
 
-        D is zero on the boundary and positive inside.  Only boxes have second derivatives.
+        D is zero on the boundary and positive inside.  Second derivatives are available only on boxes.
         """
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Domain(ABC):
         return faces
 
     def periods(self) -> dict[int, tuple[float, float]]:
-        """Return the coordinates of the two faces of each periodic direction.  By default, no direction is periodic."""
+        """Return the coordinates of the two faces of each periodic direction."""
         return {}
 
     @property
@@ -56,7 +56,7 @@ class Domain(ABC):
         return self.dimension
 
     def features(self, dictionary: Dictionary, seed: int) -> Features:
-        """Return the features of the dictionary as functions on the domain.  Their arguments lie in the unit cube."""
+        """Return the features of the dictionary as functions on the domain, mapped to the unit cube."""
         return dictionary.sample(seed, self.dimension)
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
@@ -91,12 +91,12 @@ class WithConstant:
 
     @property
     def count(self) -> int:
-        """Number of features N + 1."""
+        """Number N + 1 of the features."""
         return self.inner.count + 1
 
     @property
     def strip(self) -> float:
-        """Value `strip` of the inner features, or 0 if they have no such attribute."""
+        """Attribute `strip` of the inner features, or 0 if the attribute is missing."""
         return float(getattr(self.inner, "strip", 0.0))
 
     def values(self, nodes: Array) -> Array:
@@ -115,7 +115,7 @@ class MappedFeatures:
     """Features psi(y(x)) on a box from `lower` (d,) with the `widths` (d,).
 
     A direction that is not periodic gives one argument, s = (x - lower)/width.  A periodic direction gives two
-    arguments, (1 + cos 2 pi s)/2 and (1 + sin 2 pi s)/2.  All arguments lie in the unit cube.
+    arguments, (1 + cos 2 pi s)/2 and (1 + sin 2 pi s)/2.  The arguments of the features lie in the unit cube.
     """
 
     inner: Features
@@ -130,7 +130,7 @@ class MappedFeatures:
     # |dy/dx| is at most 1/width, and pi/width for a periodic coordinate
     @property
     def strip(self) -> float:
-        """Estimate of `strip` in the coordinate x, or 0 if the inner features have no such attribute."""
+        """Estimate of `strip` in the coordinate x, or 0 if the inner features have no attribute `strip`."""
         scale = float(self.widths[0]) / (np.pi if self.periodic[0] else 1.0)
         return scale * float(getattr(self.inner, "strip", 0.0))
 

@@ -66,7 +66,8 @@ def _multiply_out(factors: list[tuple[Array, Array, Array]], order: int) -> tupl
 class Box(Domain):
     """Open box from `lower` to `upper`.
 
-    Natural faces, such as "x0" and "x1", have a given flux.  All other faces that are not periodic have given values.
+    Natural faces, such as "x0" and "x1", have a given flux.  Faces that are neither natural nor periodic have given
+    values.
     """
 
     lower: tuple[float, ...]

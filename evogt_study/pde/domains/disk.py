@@ -22,7 +22,7 @@ CIRCLE = "circle"
 
 @dataclass(frozen=True)
 class Disk(Triangulated):
-    """Open disk.  Raises ParameterError for an invalid centre or radius, and ProblemError for an unknown face."""
+    """Open disk with a centre and a radius.  Raises ParameterError or ProblemError for invalid fields."""
 
     centre: tuple[float, ...]
     radius: float
@@ -50,7 +50,7 @@ class Disk(Triangulated):
         return CIRCLE
 
     def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
-        """Return the trapezoidal rule on the circle.  For smooth data, it converges faster than any power of h."""
+        """Return the trapezoidal rule on the circle, which converges faster than any power of h for smooth data."""
         count = 8 * 2**rule.refinements * (rule.degree // 2 + 1)
         angles = 2.0 * np.pi * np.arange(count) / count
         normals = np.column_stack([np.cos(angles), np.sin(angles)])

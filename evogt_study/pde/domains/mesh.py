@@ -25,7 +25,7 @@ MAX_MESH_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class Mesh(Segmented):
-    """Inside of a triangulation.  The checksum `digest` of its vertices and triangles identifies it."""
+    """Inside of a triangulation.  The checksum `digest` of the vertices and triangles identifies the mesh."""
 
     digest: str
     vertices: Array = field(compare=False, repr=False)
@@ -51,7 +51,7 @@ class Mesh(Segmented):
         except OSError as error:
             raise ParameterError("domain.mesh", f"a file that can be read ({error.strerror})", path) from None
         except (Exception, SystemExit) as error:  # noqa: BLE001  # meshio raises any exception, and may exit
-            raise ParameterError("domain.mesh", f"a mesh that meshio reads ({type(error).__name__})", path) from None
+            raise ParameterError("domain.mesh", f"a mesh that meshio can read ({type(error).__name__})", path) from None
         if not isinstance(mesh, skfem.MeshTri1):
             raise ParameterError("domain.mesh", "a mesh of triangles in the plane", type(mesh).__name__)
         if not np.isfinite(mesh.p).all():
@@ -83,7 +83,7 @@ def _find_segments(mesh: Mesh) -> tuple[Array, Array]:
         neighbours.setdefault(a, []).append(b)
         neighbours.setdefault(b, []).append(a)
     if any(len(found) != 2 for found in neighbours.values()):
-        raise ProblemError("`domain.mesh` must have a boundary of closed lines, got one that branches")
+        raise ProblemError("`domain.mesh` must have a boundary of closed lines, got a boundary that branches")
     starts, ends = list[Array](), list[Array]()
     while neighbours:
         before, vertex, loop = -1, next(iter(neighbours)), list[int]()

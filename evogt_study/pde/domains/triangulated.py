@@ -1,7 +1,7 @@
 """Plane domains with quadrature rules on triangles.  Parts of the boundary may have a given flux.
 
-`Segmented` domains have a boundary of segments.  Their factor D is a smooth distance from the boundary.  scikit-fem
-makes and refines the triangles.
+`Segmented` domains have a boundary of segments, and the factor D is a smooth distance from this boundary.  The package
+scikit-fem makes and refines the triangles.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EDGE = 1e-9
 
 
 class Triangulated(Domain):
-    """Plane domain of triangles.  The arguments of its features are the coordinates in the unit square."""
+    """Plane domain with quadrature rules on triangles.  The features have arguments in the unit square."""
 
     @abstractmethod
     def coarsest(self) -> Any:
@@ -36,7 +36,7 @@ class Triangulated(Domain):
         """Return the lower and the upper corner of the bounding box, (2,) each."""
 
     def refined(self, refinements: int) -> Any:
-        """Return the coarsest triangulation after some refinements.  Each refinement halves all edges."""
+        """Return the coarsest triangulation after `refinements` that halve all edges."""
         return self.coarsest().refined(refinements)
 
     def quadrature(self, rule: Rule) -> Quadrature:
@@ -97,7 +97,7 @@ def make_simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
     """Return nodes (d, points^d) and positive weights (points^d,) on the simplex {x >= 0, x_1 + ... + x_d <= 1}.
 
     The rule is the conical product of Gauss-Jacobi rules, x_l = r_l prod_{m<l} (1 - r_m).  The Jacobian is
-    prod_l (1 - r_l)^(d - l).  The rule is exact for polynomials up to degree 2 points - 1.  For d = 1, it is the
+    prod_l (1 - r_l)^(d - l).  The rule is exact for polynomials up to degree 2 points - 1.  For d = 1, the rule is the
     Gauss-Legendre rule.
     """
     # The rules of scikit-fem 12.0 end at degree 19 on triangles, and some have negative weights.  Its rules for
@@ -122,7 +122,7 @@ class Segmented(Triangulated):
         """Return the starts and the ends of the boundary segments, (m, 2) each."""
 
     def dirichlet_segments(self) -> tuple[Array, Array]:
-        """Return the starts and the ends of the segments with given values.  By default, all segments have values."""
+        """Return the starts and the ends of the segments with given values, by default of all segments."""
         return self.segments()
 
     def bounds(self) -> tuple[Array, Array]:

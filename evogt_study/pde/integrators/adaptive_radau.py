@@ -38,7 +38,7 @@ class AdaptiveRadau(Integrator):
             rtol=self.rtol, atol=self.atol, jac=system.jacobian,
         )  # fmt: skip
         if not solution.success:
-            raise DivergedError(f"adaptive_radau gave up before t = {grid.final_time:g}: {solution.message}")
+            raise DivergedError(f"adaptive_radau stopped before t = {grid.final_time:g}: {solution.message}")
         return Trajectory(grid.observed_times, solution.y.T)
 
     # the adaptive steps are unknown before the run

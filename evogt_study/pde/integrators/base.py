@@ -21,7 +21,8 @@ from evogt_study.schema.parameters import Parametrised
 class Integrator(Parametrised, ABC):
     """Time integrator for alpha' + K(t) alpha + r(alpha, t) = b(t) with given alpha(0) (eq:retained_ode).
 
-    Its fields are parameters of a study.  A field enters the run key if its value is neither zero nor None.
+    The fields of an integrator are parameters of a study.  A field enters the run key if its value is neither zero nor
+    None.
     """
 
     ORDER: ClassVar[int] = 1

@@ -55,7 +55,7 @@ class FieldSpace:
 
 
 class FluxSystem:
-    """Galerkin system of several fields.  A state contains the coefficients of all fields, one field after another."""
+    """Galerkin system of several fields.  A state contains the coefficients of each field, one field after another."""
 
     linear: ClassVar[bool] = False
     autonomous: ClassVar[bool] = False
@@ -81,7 +81,7 @@ class FluxSystem:
         raise TypeError
 
     def rate(self, t: float, z: Array) -> Array:
-        """Return R(alpha, t), (R,)."""
+        """Return the right-hand side R(alpha, t) of the system, (R,)."""
         found, w = np.zeros(self.size), self.rule.weights
         for (a, p), c in zip(self.terms.places, self.terms.values(self._known(t, z)), strict=True):
             found[self.parts[a]] += (w * c) @ self.spaces[a].basis[p]
@@ -200,7 +200,10 @@ def _implicit(integrator: Integrator | Tableau, steps: ImplicitSteps, z: Array, 
 # L is the Jacobian at the start.  The order is two for any L.  If L had only the linear terms, a flux such as u^2 u_x
 # would be explicit.  The first step uses the two-stage Radau IIA method.
 def _semi_implicit(steps: ImplicitSteps, z: Array, grid: TimeGrid) -> Iterator[Array]:
-    """Yield states of (3/2 M - dt L) z^{n+1} = M (2 z^n - z^{n-1}/2) + dt (2 N(z^n) - N(z^{n-1})), N = R - L z."""
+    """Yield the states of the two-step formula with N = R - L z.
+
+    A step solves (3/2 M - dt L) z^{n+1} = M (2 z^n - z^{n-1}/2) + dt (2 N(z^n) - N(z^{n-1})).
+    """
     system, dt = steps.system, grid.dt
     L, mass = system.jacobian(0.0, z), np.asarray(system.mass)
     before, rate = z, system.rate(0.0, z) - L @ z

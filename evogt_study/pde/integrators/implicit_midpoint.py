@@ -22,9 +22,10 @@ class ImplicitMidpoint(RungeKutta):
     tableau = collocation(np.array([0.5]))
 
     def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """Return the observed states.
+        """Return the observed states of the implicit midpoint rule.
 
-        If K is constant, the steps use its eigenbasis.  Otherwise, each step needs a Cholesky factorisation.
+        If K is constant, the steps use the eigenbasis of K.  If K depends on time, each step needs a Cholesky
+        factorisation.
         """
         if system.reaction is not None or not system.symmetric:
             return super().advance(system, grid)

@@ -74,7 +74,7 @@ IMPLICIT_EULER = Tableau(np.ones((1, 1)), np.ones(1))
 
 @dataclass(frozen=True)
 class RungeKutta(Integrator):
-    """Implicit Runge-Kutta method.  With `start`, its first steps use the implicit Euler rule."""
+    """Implicit Runge-Kutta method.  With `start`, the first steps use the implicit Euler rule."""
 
     GENERAL = True
     tableau: ClassVar[Tableau]
@@ -167,7 +167,7 @@ def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid
 
 
 class ImplicitSystem(Protocol):
-    """System M y' = R(t, y).  If it is linear, then R(t, y) = load(t) + J(t) y.
+    """System M y' = R(t, y).  A linear system has R(t, y) = load(t) + J(t) y.
 
     The `mass` M is a sparse matrix, or the diagonal (R,) of a matrix.  A zero on the diagonal marks an algebraic row.
     `symmetric` is True if M and J are symmetric.
@@ -298,7 +298,7 @@ def _multiply(mass: Any, z: Array) -> Array:
 def factorise(matrix: Any, t: float, *, definite: bool = False) -> Solver:
     """Return the solver of a sparse matrix, or of a dense matrix in C order, which the solver overwrites.
 
-    Raises IndefiniteStiffnessError if a dense matrix is singular, or if `definite` is True and it is indefinite.
+    Raises IndefiniteStiffnessError if a dense matrix is singular, or if it is indefinite and `definite` is True.
     """
     if not isinstance(matrix, np.ndarray):
         return make_sparse_solver(matrix, symmetric=definite)

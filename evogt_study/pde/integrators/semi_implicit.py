@@ -74,7 +74,7 @@ class SemiImplicit(Integrator):
         self, system: GalerkinSystem, grid: TimeGrid, solve: Callable[[float, Array, float], Array],
         form: Callable[[Array, float], float],
     ) -> Trajectory:  # fmt: skip
-        """Return the states and energies.
+        """Return the observed states and the energy at every step from the functions for one step.
 
         The function `solve` maps (shift, rhs, t) to (shift I + dt K)^{-1} rhs and may overwrite rhs.  The function
         `form` maps (alpha, t) to alpha . K alpha.

@@ -39,14 +39,14 @@ class RadauIIA3(RungeKutta):
 
 
 class SDIRK2(RungeKutta):
-    """SDIRK method of order two, L-stable.  It solves one stage after another."""
+    """SDIRK method of order two, L-stable.  The method solves one stage after another."""
 
     name, ORDER = "sdirk_2", 2
     tableau = Tableau(np.array([[GAMMA, 0.0], [1.0 - GAMMA, GAMMA]]), np.array([0.0, 1.0]))
 
 
 class Trapezoidal(RungeKutta):
-    """Trapezoidal rule of order two (Crank and Nicolson).  It does not damp stiff modes."""
+    """Trapezoidal rule of order two (Crank and Nicolson).  The rule does not damp stiff modes."""
 
     name, ORDER = "trapezoidal", 2
     tableau = Tableau(np.array([[0.0, 0.0], [0.5, 0.5]]), np.array([0.0, 1.0]))

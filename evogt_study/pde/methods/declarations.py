@@ -321,7 +321,7 @@ class EvolutionParameters:
 def add_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, str, int]] = ()) -> dict[str, Parameter]:
     """Return the parameters of a method, including the parameters of its dictionaries and integrators.
 
-    These are the dictionaries and integrators of this package, and the kinds of other packages in `named`
+    The list includes all dictionaries and integrators of this package, and the classes of other packages in `named`
     (`MethodSpec.kinds`).  A case has values only for the parameters of its own dictionary and integrator.
 
     Raises StudyError if two classes declare one parameter differently.

@@ -68,7 +68,7 @@ class Evolution(ProblemCase):
 
     @classmethod
     def of(cls, spec: MethodSpec) -> Method:
-        """Return the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
+        """Return the method for a study.  Raises StudyError if the problem or an output does not exist."""
         return FieldEvolutionCase.of(spec) if has_fields(spec.problem) else super().of(spec)
 
     @classmethod
@@ -138,7 +138,7 @@ class Evolution(ProblemCase):
 
     @property
     def reference_content(self) -> dict[str, Value]:
-        """Parameters that identify the reference.  They are empty for the exact solution."""
+        """Parameters that identify the reference, or no parameters for the exact solution."""
         given = self.given
         if given.reference is None or given.reference == references.EXACT:
             return {}
@@ -181,7 +181,7 @@ class Evolution(ProblemCase):
         return clock.add_to(made) if share is clock else made
 
     def reference(self, problem: Problem) -> Reference | None:
-        """Return the reference for errors, or None for the exact solution.  Raises ParameterError and ProblemError."""
+        """Return the reference for errors, or None for the exact solution."""
         given, named = self.given, self.given.reference
         named = self.method.references.get(str(named), named)
         return references.make_reference(

@@ -49,7 +49,7 @@ _TOLERANCE, _KEPT, FRESH = 1e-13, "kept", "fresh"
 
 
 def has_fields(problem: object) -> bool:
-    """Return True if the problem of a study has several fields or nonlinear fluxes.  It loads a problem in a file."""
+    """Return True if the problem of a study has several fields or nonlinear fluxes, also for a problem in a file."""
     return isinstance(problem.load() if isinstance(problem, UserCode) else problem, FieldProblem)
 
 
@@ -58,8 +58,8 @@ def solve_fields(
 ) -> FieldSolution:
     """Solve a problem with one retained space for each field (eq:retained_basis).
 
-    Raises ParameterError if the integrator cannot advance the fields, EmptySpaceError if a trial matrix is zero, and
-    DivergedError if Newton's method does not converge.
+    Raises ParameterError if the integrator cannot advance the fields.  Raises DivergedError if Newton's method does not
+    converge, and EmptySpaceError if a trial matrix is zero.
     """
     check_integrator(run.integrator)
 
@@ -86,8 +86,8 @@ def solve_fields(
 class Newton(Labelled):
     """Settings of Newton's method.
 
-    With `factors` "kept", the method reuses a factorisation while the iteration contracts.  With "fresh", it computes a
-    factorisation in each iteration.  Raises ParameterError for an invalid value.
+    With `factors` "kept", Newton's method reuses a factorisation while the iteration contracts.  With "fresh", Newton's
+    method computes a factorisation in each iteration.  Raises ParameterError for an invalid value.
     """
 
     tolerance: float = _TOLERANCE
@@ -166,7 +166,7 @@ class FieldCase(ProblemCase):
     def check_problem(self, data: FieldData) -> None:
         is_measured = self.method.source.has_exact or self.values.get("reference") in _COMPUTED
         if not is_measured and "error_history" in self.method.output.record:
-            raise StudyError("`record` must leave out error_history without exact solution or reference")
+            raise StudyError("`record` must leave out error_history for a problem without exact solution or reference")
 
     @abstractmethod
     def solve(self, data: FieldData, share: Share) -> FieldSolution:

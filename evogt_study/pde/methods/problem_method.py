@@ -145,7 +145,7 @@ def _check_problem(factory: Callable[..., Any], name: str, code: UserCode) -> Ca
 
 
 class TextCache:
-    """Cache of the texts that the function `make` returns for names and values.  It identifies a value by its id.
+    """Cache of the texts that the function `make` returns for names and values.  The cache compares values by their id.
 
     Neighbouring cases share most of their values.  The cache returns a text in a tenth of the time of `make`.
     """
@@ -206,8 +206,9 @@ class ProblemMethod(Method):
     ) -> Self:  # fmt: skip
         """Return the method for `spec` with its `parameters` and the parameters of the problem.
 
-        Its features have more `directions` than the space.  If `solves_fields` is True, the method solves problems with
-        several fields or nonlinear fluxes, and no other problems.  The constructor also gets the arguments `more`.
+        The number `directions` counts the inputs of the features besides the coordinates of space.  If `solves_fields`
+        is True, the method solves only problems with several fields or nonlinear fluxes.  The constructor also gets
+        `more`.
 
         Raises StudyError if the problem or an output does not exist.
         """
@@ -219,7 +220,7 @@ class ProblemMethod(Method):
             raise StudyError(f"the method {spec.method} needs a problem with one field and linear fluxes")
         unknown = [name for name in output.record if name not in recordable]
         if unknown:
-            raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
+            raise StudyError(f"`record` must contain only {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
         of_kinds = {
             name: tuple(add_kinds({name: parameter}, spec.kinds))[1:]
             for name, parameter in parameters.items()
@@ -312,7 +313,7 @@ class ProblemMethod(Method):
         return _write_problem_text(self.content_text, tuple(given))
 
     def problem_identity(self, values: Values) -> str:
-        """Return the hash of `problem_text`."""
+        """Return the hash of the text that identifies the problem of a case."""
         return hash_text(self.problem_text(values))
 
     @cached_property
@@ -508,7 +509,7 @@ def report_user_errors(named: str) -> Iterator[None]:
         raise
     except Exception as error:
         cause = f"{type(error).__name__}: {error}"
-        raise ProblemError(f"{named} must have values at nodes and times: {cause}") from error
+        raise ProblemError(f"cannot evaluate {named} at nodes and times: {cause}") from error
 
 
 def make_quadrature(name: str, rule: Rule, problem: Problem) -> Quadrature:
@@ -530,7 +531,7 @@ class StepParameters:
 
 # Cases of baselines share only the problem, because the matrices depend on all of their parameters.
 class BaselineCase(ProblemCase):
-    """Case of a baseline method."""
+    """Case of a baseline method, with the common checks, estimates and measurements."""
 
     def check_problem(self, problem: Problem) -> None:
         record = self.method.output.record

@@ -181,7 +181,7 @@ def sample_fields(
 
 
 def compute_certificates(solution: Solution, wanted: Collection[str], share: Share, identity: str) -> dict[str, Datum]:
-    """Return the `wanted` certificates of a solution.  `identity` identifies the problem.
+    """Return the certificates in `wanted` for a solution.  The text `identity` identifies the problem.
 
     One worker computes the spectral reference of a problem for all workers.
     """

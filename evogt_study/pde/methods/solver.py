@@ -1,8 +1,8 @@
 """User functions that solve the problem of the study.  The package measures the error of their solution.
 
-The function has an argument `problem`, a `Problem`.  It may also have the argument `validation`, the nodes (Q, d) and
-weights (Q,) of the validation rule, and the argument `times`, the saved times (S,).  It returns `u` at the nodes, at
-the final time (Q,) or at all saved times (S, Q).  All methods use the validation rule for their errors.
+The user function has an argument `problem`, a `Problem`.  The function may have an argument `validation`, the nodes
+(Q, d) and weights (Q,) of the validation rule.  The function may have an argument `times`, the saved times (S,).  The
+function returns `u` at the nodes, at the final time (Q,) or at all saved times (S, Q).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class UserSolver(UserFunction, ProblemMethod):
 
     @staticmethod
     def of(spec: MethodSpec) -> UserSolver:
-        """Return the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
+        """Return the method for a study.  Raises StudyError if the problem or an output does not exist."""
         if not isinstance(spec.method, UserCode) or spec.problem is None:
             name = spec.method.reference if isinstance(spec.method, UserCode) else spec.method
             raise StudyError(f"the method {name} has an argument `problem`. State a `problem` in the study")
@@ -117,8 +117,8 @@ class UserSolverCase(UserCase):
             return self.to_checked(record)
         u, wanted = np.asarray(solution, dtype=float), method.output.record
         if computed_names := [name for name in JUDGED if name in record.variables]:
-            got = f"`{computed_names[0]}` beside `u`, from which it follows"
-            raise ReturnError(f"the method returned {got}. Leave it out")
+            name = computed_names[0]
+            raise ReturnError(f"the method returned `{name}`, which the package computes from `u`. Leave out `{name}`")
         shapes = ((len(rule.weights),), (len(self.times), len(rule.weights)))
         if u.shape not in shapes:
             known = f"Return the values at the nodes, of shape {shapes[0]} or {shapes[1]}"

@@ -226,7 +226,7 @@ def march_by_collocation(
 
         min_c sum_m | phi(x_m) . c - dt gamma (L phi)(x_m) . c - rhs_m |^2,    L u = div(a grad u)
 
-    The source is explicit.
+    The scheme treats the source explicitly.
     """
     problem, dt, nodal, psi = strong.problem, grid.dt, EXPLICIT.sum(axis=1), features.second_order(nodes)
     values = np.asarray(apply_operator(strong, psi, nodes, 0.0)[0] * psi.value)
