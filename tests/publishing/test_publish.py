@@ -258,7 +258,7 @@ def test_results_that_cannot_be_published_are_refused(evogt, result_of, tmp_path
     (tmp_path / "work/method.py").write_text("def method(level, seed):\n    return {'error': 1.0}\n")
     refused(evogt, tmp_path, own, expected="work/method.py changed, ")
     (tmp_path / "work/method.py").unlink()
-    refused(evogt, tmp_path, own, expected="publish it from the folder of `evogt run`")
+    refused(evogt, tmp_path, own, expected="Publish it from the folder of `evogt run`")
     (tmp_path / "deposit").mkdir()
     with pytest.raises(InputError, match=r"must be a new folder, got .*, which exists"):
         publish([silent], tmp_path / "deposit")
