@@ -62,7 +62,7 @@ def test_a_field_without_a_value_is_named_and_a_key_without_one_is_missing():
 
 def test_a_study_warns_once_of_all_that_was_left_out(tmp_path):
     study = evs.Study(lambda seed: {"v": seed, "f": print if seed else 1.0}, axes={"seed": [0, 1, 2]})
-    with pytest.warns(ReturnWarning, match=r"left out `f` \(a function\)") as warned:
+    with pytest.warns(ReturnWarning, match=r"cannot hold `f` \(a function\)") as warned:
         data = evs.run(study, output=tmp_path / "a.nc")
     assert len(warned) == 1
     assert data.run_status.values.tolist() == ["ok"] * 3
