@@ -4,14 +4,14 @@ For the reconstruction v of a run, e = u - v, and the residual R(w) = F(w) - (v_
 
     || e(T) ||^2 + int_0^T || sqrt(A) grad e ||^2 dt  <=  || e(0) ||^2 + int_0^T || R ||_{-1,A}^2 dt
 
-if (b . grad w - c w, w) + <transfer w, w> >= 0 for all w.  This holds if c + div b / 2 <= 0, and transfer + b . n / 2
->= 0 on natural faces.  If c + div b / 2 <= g, the weight exp(2 g (T - t)) multiplies the right-hand side.  Without
-advection and reaction, both sides differ by int_0^T || e_t ||_{-1,A}^2 dt.  This difference is small for errors that
-oscillate in space.
+if (b . grad w - c w, w) + <transfer w, w> >= 0 for all w.  It is enough that c + div b / 2 <= 0 in the domain, and
+transfer + b . n / 2 >= 0 on natural faces.  If c + div b / 2 <= g, the weight exp(2 g (T - t)) multiplies the
+right-hand side.  Without advection and reaction, both sides differ by int_0^T || e_t ||_{-1,A}^2 dt, which is small for
+errors that oscillate in space.
 
 The dual norm of a residual R(v) = (r, v) - (q, grad v) + <g, v> with the weight A is sup R(v) / || sqrt(A) grad v ||.
 
-In 1-D the computed norm is exact.  With G' = r, R(v) = -(G + q - c, v'), and the norm is || (G + q - c) / sqrt(a) ||.
+In 1-D the computed dual norm is exact.  With G' = r, R(v) = -(G + q - c, v') has the norm || (G + q - c) / sqrt(a) ||.
 If both ends are Dirichlet ends, the constant c minimises the norm.  Otherwise G - c = -g at a natural upper end, or
 G - c = g at a natural lower end.
 
@@ -109,7 +109,7 @@ FULL_NODES = 1.5
 directions, 1.1 gave an error 5.6 times too small.  The error was 5 % too small with 1.4, and wrong by 0.2 % with
 1.7."""
 _RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
-"""Part of the squared bound that the grid may leave unresolved.  The bound includes this part."""
+"""Largest unresolved part of the squared bound for which no finer grid is needed.  The bound includes this part."""
 _grid = cache(TensorGrid)
 """Cached grids by their arguments.  The nodes of all `GRIDS` take 6 MB."""
 
@@ -142,8 +142,8 @@ class Growth:
 def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool = False) -> Growth:
     """Compute the growth rate of errors of a linear problem from its data at the grid nodes.
 
-    With `decay` the rate may be negative, because || sqrt(A) grad e ||^2 >= lambda || e ||^2.  The bound then holds for
-    || e(T) || only.
+    With `decay` the rate may be negative, because || sqrt(A) grad e ||^2 >= lambda || e ||^2.  A bound with this rate
+    holds for || e(T) || only.
     """
     ends = to_box(problem.domain).ends
     dirichlet = any(map(any, ends))

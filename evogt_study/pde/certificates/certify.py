@@ -1,12 +1,12 @@
 """Certificates of a run: error bound, error interval, error estimate, error budget and constants of the theory.
 
-The error budget splits the final error by its causes (eq:error_split_retained).  On a rule with weights w
+The error budget splits the final error by its causes (eq:error_split_retained) on a quadrature rule with weights w:
 
     u - u_N = (u - v_N) + (v_N - P u) + (P u - u_semi) + (u_semi - u_N)
 
 The function v_N is the best approximation of u in the span of all features.  P u is the quadrature-orthogonal
-projection on the retained space, and u_semi is the semidiscrete solution in this space.  The four causes are the full
-space, truncation, evolution with quadrature, and time steps.
+projection on the retained space, and u_semi is the semidiscrete solution in the retained space.  The causes are the
+full space, truncation, evolution with quadrature, and time steps.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def compute_constants(
 def compute_retained_error(problem: Problem, run: Discretisation, solved: Callable[..., tuple[Array, ...]]) -> float:
     """Return || u - P u || / || u || for the space of `run` on its validation rule.
 
-    The function `solved` returns the solution on grids.
+    The callable `solved` returns the exact or reference solution on grids.
     """
     features = problem.domain.features(run.dictionary, run.seed)
     trial = trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
@@ -252,13 +252,13 @@ def select_certificates(record: Iterable[str]) -> tuple[str, ...]:
 
 
 def find_certificates(problem: Problem, final_time: float) -> tuple[str, ...]:
-    """Return the certificates in `FREE` that can be computed for `problem`."""
+    """Return the certificates in `FREE` that `problem` admits."""
     referenced = problem.exact is not None
     return tuple(name for name in FREE if _find_reason(name, problem, final_time, referenced=referenced) is None)
 
 
 def check_certificates(record: Iterable[str], problem: Problem, final_time: float) -> None:
-    """Raise StudyError if `record` names a certificate that cannot be computed for `problem`."""
+    """Raise StudyError if `record` names a certificate that `problem` does not admit."""
     for name in select_certificates(record):
         reason = _find_reason(name, problem, final_time, referenced=True)
         if reason is not None:
@@ -266,7 +266,7 @@ def check_certificates(record: Iterable[str], problem: Problem, final_time: floa
 
 
 def _find_reason(name: str, problem: Problem, final_time: float, referenced: bool) -> str | None:
-    """Return the reason why the certificate cannot be computed, or None.
+    """Return the reason why a problem has no such certificate, or None if the problem has the certificate.
 
     `referenced` is True if an exact or reference solution exists.
     """

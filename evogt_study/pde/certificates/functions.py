@@ -1,7 +1,7 @@
 """Functions of the certificates: polynomials on Gauss grids, the data of a problem, and the reconstruction of a run.
 
-The polynomials of one direction are integrals of Legendre polynomials, which vanish at Dirichlet ends.  Their
-combinations have the identity as mass and a diagonal stiffness.
+The basis of one direction consists of integrals of Legendre polynomials, which vanish at Dirichlet ends.  The basis has
+the identity as mass matrix and a diagonal stiffness matrix.
 
 Data are in coordinates of the unit cube, to which a box is mapped, and are divided by the volume of the box:
 
@@ -100,12 +100,12 @@ class TensorGrid:
 
     @cached_property
     def nodes(self) -> Array:
-        """All nodes in C order, (Q^d, d)."""
+        """All nodes of the grid in C order, (Q^d, d)."""
         return tensor_points([self.axis_rule[0]] * self.dimension)
 
     @cached_property
     def weights(self) -> Array:
-        """All weights, (Q, ..., Q)."""
+        """All weights of the grid, (Q, ..., Q)."""
         return np.asarray(reduce(np.multiply.outer, [self.axis_rule[1]] * self.dimension))
 
 
@@ -427,7 +427,7 @@ def _diffusion(problem: Problem, box: Box, nodes: Array, times: Array, shape: tu
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """Function of space and time: coefficients of product functions at the knots, with a spline in between."""
+    """Function of space and time that interpolates coefficients of product functions at the knots by splines."""
 
     knots: Array
     states: Array
@@ -469,13 +469,13 @@ class TimeRule:
 
     @staticmethod
     def between(knots: Array) -> TimeRule:
-        """Return a rule with `GAUSS` points between knots.  The coarser rule omits the outermost points."""
+        """Return a rule with `GAUSS` points between knots, and a coarser rule without the outermost of these points."""
         return _make_rule_between(tuple(knots.tolist()))
 
     @staticmethod
     @lru_cache(maxsize=8)  # all runs of a study share the rule
     def whole(final_time: float) -> TimeRule:
-        """Return the Gauss-Kronrod rule on (0, T).  The coarser rule has the Gauss points."""
+        """Return the Gauss-Kronrod rule on (0, T), with the Gauss rule as the coarser rule."""
         nodes = 0.5 + 0.5 * np.concatenate([-KRONROD_NODES[:-1], KRONROD_NODES[::-1]])
         coarse, weights = np.zeros(len(nodes)), np.concatenate([KRONROD_WEIGHTS[:-1], KRONROD_WEIGHTS[::-1]])
         coarse[1::2] = np.concatenate([GAUSS_WEIGHTS[:-1], GAUSS_WEIGHTS[::-1]])
@@ -538,7 +538,7 @@ def _refine_nodes(grid: TensorGrid) -> tuple[Array, Array]:
 
 
 def _estimate_rounding(initial: Array, final_time: float) -> float:
-    """Return the size below which a source is rounding, for example if the terms of the equation cancel."""
+    """Return the size below which a source counts as rounding error, as if the terms of the equation cancel."""
     return _ROUNDING * float(np.abs(initial).max()) / final_time
 
 

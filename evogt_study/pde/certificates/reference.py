@@ -1,11 +1,11 @@
 """Spectral reference solution of a linear problem, whose error bound certifies the final errors of all runs.
 
-For any u_ref with || u - u_ref || <= delta at the final time
+Every function u_ref with || u - u_ref || <= delta at the final time satisfies
 
     | || u - u_N || - || u_ref - u_N || | <= delta
 
 One reference u_ref with its error bound delta therefore encloses the error of every run of the problem.  The reference
-is a Galerkin solution in `SpectralSpace`.  The Radau IIA method of order five computes its time steps.
+is a Galerkin solution in `SpectralSpace`, computed with the Radau IIA method of order five.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _solve_stages(
 def march_semidiscrete(system: GalerkinSystem, final_time: float) -> Array:
     """Return alpha(T) of a linear system, (r,), or NaN if modes grow too fast for the implicit steps.
 
-    The method has order five.  The number of steps doubles until the relative change of the state is below `STEADY`.
+    The number of steps doubles until the relative change of the state is below `STEADY`.
     """
     steps, known = _STEPS, np.full(system.initial.shape, np.nan)
     while steps <= _MAX_STEPS:

@@ -243,11 +243,11 @@ class NaturalFace:
     Parameters
     ----------
     face : str
-        Name of the face: "x0" is the lower face in direction x, and "x1" is the upper face.
+        Name of the face, such as "x0" for the lower and "x1" for the upper face in direction x.
     flux : Separable or NonSeparable
         Given outward flux.
     transfer : Separable or NonSeparable, optional
-        Transfer coefficient.  The default is zero.
+        Transfer coefficient, zero by default.
 
     Examples
     --------
@@ -275,19 +275,19 @@ class Problem:
     initial : callable
         Initial value u_0, a function of nodes (Q, d) that returns an array (Q,).
     source : Separable or NonSeparable, optional
-        Source f.  The default is zero.
+        Source f, zero by default.
     exact : Separable or NonSeparable, optional
-        Exact solution u.  Runs need it to measure errors.
+        Exact solution u, with which runs measure errors.
     final_time : float, optional
-        Default of the final time T.
+        Final time T of runs that state no other time.
     name, parameters : str and mapping, optional
         Name of the problem, and its parameter values, for messages and results.
     lifting : Lifting, optional
-        Boundary values.  The default is zero.
+        Function with the boundary values, which are zero by default.
     potential : Potential, optional
-        Potential F of a gradient flow.  It excludes advection and reaction.
+        Potential F of a gradient flow, which excludes advection and reaction.
     domain : Domain, optional
-        Domain of the problem.  The default is the unit cube.
+        Domain of the problem, by default the unit cube.
     advection : tuple of functions, optional
         Velocity b, one function for each direction.
     reaction : function or NonlinearReaction, optional

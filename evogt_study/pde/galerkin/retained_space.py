@@ -31,13 +31,13 @@ class TrialFunctions:
 
     @property
     def values(self) -> Array:
-        """Values Phi (Q, N) of the trial functions.  Each access computes the array."""
+        """Values Phi (Q, N) of the trial functions.  Each access of this property computes the array."""
         (D,) = self.domain.boundary_factor(self.quadrature.nodes)
         return np.asarray(D[:, None] * self.psi.value)
 
 
 def trial_functions(domain: Domain, features: Features, quadrature: Quadrature) -> TrialFunctions:
-    """Evaluate psi and its gradient on the assembly nodes (app:feature_derivatives)."""
+    """Evaluate the features psi and their gradients on the assembly nodes (app:feature_derivatives)."""
     return TrialFunctions(domain, features, quadrature, features.first_order(quadrature.nodes))
 
 
@@ -157,7 +157,7 @@ class RetainedSpace:
 
 # uses singular values of B, because eigenvalues of M_q have half of the correct digits
 def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace:
-    """Keep sigma_i > sqrt(tau) sigma_1 with T_r = V_r Sigma_r^{-1} (eq:normalized_phi, app:threshold)."""
+    """Retain directions with sigma_i > sqrt(tau) sigma_1, T_r = V_r Sigma_r^{-1} (eq:normalized_phi, app:threshold)."""
     rank = int(np.count_nonzero(svd.singular_values > np.sqrt(tau) * svd.singular_values[0]))
     kept = svd.singular_values[:rank]
     transform = svd.right[:, :rank] / kept

@@ -3,11 +3,11 @@
     K_ij = (A grad phi_j, grad phi_i) + (b . grad phi_j - c phi_j, phi_i) + (transfer phi_j, phi_i)_faces
     b_i = (f, phi_i) + (flux, phi_i)_faces
 
-The functions assemble K and b in any basis, with dense or sparse matrices.  An advection makes K unsymmetric.  On the
+The functions assemble K and b in any basis, with dense or sparse matrices.  With advection K is not symmetric.  On the
 retained space a potential F gives r_i = (F'(u), phi~_i)_q (eq:ac_g_quad with the opposite sign).  A nonlinear reaction
 gives r_i = -(g(u, x, t), phi~_i)_q.  A lifting u_b gives u = u_b + phi~ . alpha and the lifted load b (eq:lifted_load).
 
-The functions assemble separable data once per profile, and other data once per time.  Both ways give equal numbers.
+The functions assemble separable data once per profile, and other data once per time.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Basis(ABC):
 
     @abstractmethod
     def product(self, left: Any, right: Any, nodal: Array) -> Any:
-        """Return left^T diag(w nodal) right, for matrices (Q, r)."""
+        """Return the matrix left^T diag(w nodal) right of two matrices (Q, r)."""
 
     def gram(self, nodal: Array) -> Any:
         """Return the matrix (c phi_j, phi_i)."""
@@ -126,9 +126,9 @@ class DenseBasis(Basis):
 def assemble_operator(
     basis: Basis, problem: Problem, faces: Mapping[str, Basis], profiles: Array | None = None
 ) -> tuple[MatrixInTime, MatrixInTime | None]:
-    """Return K as a function of time, and its diffusion part, or None if K has no other part.
+    """Return K and its diffusion part as functions of time.  The diffusion part is None if K has no other part.
 
-    `profiles` are the profiles of a scalar diffusion at the nodes, if the caller has them.
+    The caller may pass the `profiles` of a scalar diffusion at the nodes to save their evaluation.
     """
     if isinstance(problem.diffusion, Tensor):
         upper = problem.diffusion.upper.items()
@@ -153,7 +153,7 @@ def assemble_operator(
 def _assemble(
     function: SpaceTimeFunction, basis: Basis, form: Callable[[Array], Any], profiles: Array | None = None
 ) -> MatrixInTime:
-    """Return the matrix of a coefficient as a function of time, assembled once per profile if it is separable."""
+    """Return the matrix of a coefficient as a function of time, with one assembly per profile of a separable one."""
     if not isinstance(function, Separable):
         return lambda t: form(function.at(basis.rule.nodes, t))
     profiles = function.profiles(basis.rule.nodes) if profiles is None else profiles
@@ -176,7 +176,7 @@ def assemble_load(
 ) -> tuple[Series, Series]:
     """Return the load b minus the terms of a lifting, and the flux term of the lifting (eq:lifted_load).
 
-    `profiles` are the profiles of a separable source at the nodes, if the caller has them.
+    The caller may pass the `profiles` of a separable source at the nodes to save their evaluation.
     """
     nodes, lifting = basis.rule.nodes, problem.lifting
     loads = [assemble_moments(problem.source, nodes, basis.project, profiles)]
@@ -203,7 +203,7 @@ def assemble_load(
 def assemble_moments(
     function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array], profiles: Array | None = None
 ) -> Series:
-    """Return a function of times that projects the nodal values, with one projection per profile if separable."""
+    """Return the projected nodal values as a function of times, with one projection per profile of separable data."""
     if not isinstance(function, Separable):
         return lambda times: np.concatenate([project(function(nodes, part)) for part in split_times(times)])
     terms = project(function.profiles(nodes) if profiles is None else profiles)
@@ -243,7 +243,7 @@ class Reaction:
     def prepare(self) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
         """Return the function of (alpha, u_b, t) that gives (r, phi~_i)_q and sum_q w_q F(u).
 
-        Each call of the function overwrites its previous result.
+        Each call of the returned function overwrites the result of the previous call.
         """
         # Called at every step of a gradient flow: new arrays at each operation took 6 % of its time.
         values, weights, projected, law = self.values, self.weights, np.empty(self.values.shape[1]), self.law
@@ -274,7 +274,7 @@ class Reaction:
 
 @dataclass(frozen=True, eq=False)
 class GalerkinSystem:
-    """System of the coefficients in the retained space.  Its mass matrix is the identity."""
+    """System of the coefficients in the retained space, with the identity as mass matrix."""
 
     stiffness: Callable[[float], Array]
     autonomous: bool

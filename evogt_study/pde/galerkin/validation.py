@@ -76,7 +76,7 @@ class Interpolated:
     to_nodes: Array  # the polynomials through P points at the nodes of a cell, (P, Q/K)
 
     def __call__(self, raw: Array) -> Array:
-        """Return the interpolated sum_j raw_j psi_j, (S, N) -> (S, Q)."""
+        """Return the interpolated sums sum_j raw_j psi_j at the nodes, (S, N) -> (S, Q)."""
         in_cells = (raw @ self.psi.T).reshape(-1, len(self.to_nodes))
         return np.asarray(in_cells @ self.to_nodes).reshape(len(raw), -1)
 
@@ -152,7 +152,7 @@ class Target:
 
 
 def measure_seminorm(problem: Problem, space: RetainedSpace, trajectory: Trajectory, rule: Quadrature) -> float:
-    """Return || grad (u_N - u) ||_w / || grad u ||_w at the final time.  The problem must have an exact gradient."""
+    """Return || grad (u_N - u) ||_w / || grad u ||_w at the final time for a problem with an exact gradient."""
     assert problem.exact_gradient is not None  # noqa: S101  # callers ask first
     T, raw = float(trajectory.times[-1]), space.transform @ trajectory.coefficients[-1]
     exact, lifted = problem.exact_gradient(rule.nodes, T), np.zeros((problem.dimension, len(rule.nodes)))
@@ -177,7 +177,7 @@ def _measure_relative(differences: Array, norms: Array) -> Array:
 
 # The maximum with zero removes negative squares such as -1e-17, which arise if lifting and coefficients cancel.
 def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
-    """Return || u_{N,r}(t) ||_q, the root of || alpha ||^2 (prop:mass) + 2 (u_b, v)_q + || u_b ||_q^2, (S,)."""
+    """Return the norms || u_{N,r}(t) ||_q, roots of || alpha ||^2 (prop:mass) + 2 (u_b, v)_q + || u_b ||_q^2, (S,)."""
     squares = np.sum(trajectory.coefficients**2, axis=1)
     if system.lifting is not None:
         mixed = np.sum(system.lifting.mass(trajectory.times) * trajectory.coefficients, axis=1)
@@ -186,7 +186,7 @@ def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
 
 
 def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
-    """Return sum_q w_q a |grad u|^2 at the observed times (eq:quadrature_diffusion_energy), (S,)."""
+    """Return the energies sum_q w_q a |grad u|^2 at the observed times (eq:quadrature_diffusion_energy), (S,)."""
     states = trajectory.coefficients
     stiffness = system.stiffness if system.diffusion is None else system.diffusion
     if system.autonomous:
@@ -236,7 +236,7 @@ def evaluate_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasi
 
 
 def measure_mass_defect(space: RetainedSpace, rule: Quadrature) -> float:
-    """Return || Phi~_b^T W_b Phi~_b - I_r ||_2 on a rule b.  A large value shows a coarse assembly rule."""
+    """Return the mass defect || Phi~_b^T W_b Phi~_b - I_r ||_2 on a rule b, large for a coarse assembly rule."""
     mass = np.zeros((space.rank, space.rank))
     (D,) = space.domain.boundary_factor(rule.nodes)
     weights = rule.weights * D * D  # multiply the weights by D instead of arrays with N columns

@@ -9,7 +9,7 @@ the weak identity (r, v) = (q, grad v) for r = -div q fails.
 `measure_defect` tests each identity with products of sines up to `MODES` in each direction, on panels of Gauss-Legendre
 nodes.  If a rule is too coarse for an oscillation or a kink, the test also finds a defect.  `measure_defect` therefore
 repeats the test in narrow windows around a defect.  The test misses an interface that is closer to a zero of the flux
-than the spacing of the nodes.  The effect of this interface is no larger than the quadrature error.
+than the spacing of the nodes.  The effect of such an interface is no larger than the quadrature error.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ CANCELLED = 1e-12
 """Relative error of the separated terms above which the whole formula replaces them."""
 
 Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
-"""Pairs of a modulation, a function of time, and a profile, a function of space."""
+"""Pairs (m, p) of a modulation m(t) and a profile p(x)."""
 Places = tuple[Array, Array]
-"""Nodes (Q, d) and times (T,)."""
+"""Pair of arrays with nodes (Q, d) and times (T,)."""
 _BOUND = 1e-4
 """Largest relative defect that counts as quadrature error.
 
@@ -70,10 +70,11 @@ An allowed jump of the flux along an interface has 0.02, and a pole, as in the g
 
 @lru_cache(maxsize=512)  # once in a process for all parameter values and runs; a few kilobytes each
 def separate(expression: sympy.Expr) -> Terms | None:
-    """Return pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), or None if it is not separable.
+    """Return pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), or None for a nonseparable expression.
 
-    Zero has no pairs.  The function groups terms by their modulation, or by their profile if that gives no more pairs.
-    For example, 1 + (1 + sin(t)) cos(x) has the profiles 1 and cos(x), which other problems can share.
+    An expression of zero has no pairs.  The function groups terms by their modulation, or by their profile if that
+    gives no more pairs.  For example, 1 + (1 + sin(t)) cos(x) has the profiles 1 and cos(x), which other problems can
+    share.
 
     >>> x, t = COORDINATES[0], TIME
     >>> separate(sympy.exp(-t) * (sympy.sin(x) + 2) + 3 * sympy.exp(-t))
@@ -126,7 +127,7 @@ def _split_sum(expression: sympy.Expr) -> list[sympy.Expr] | None:
 
 
 def _multiply_out(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | None:
-    """Expand products of sums.  Return None if there are too many terms."""
+    """Expand a product of sums into a list of terms, or return None if the list is too long."""
     terms = [sympy.S.One]
     for factor in factors:
         if factor is None or len(terms) * len(factor) > _MAX_TERMS:
@@ -138,7 +139,7 @@ def _multiply_out(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | 
 def make_space_time_function(
     expression: sympy.Expr, values: Mapping[str, float], places: Places | None = None
 ) -> SpaceTimeFunction:
-    """Return a function of nodes and times, separated unless its terms overflow or cancel at `places`."""
+    """Return a `Separable` function, or a `NonSeparable` one if the separated terms overflow or cancel at `places`."""
     terms = separate(expression)
     pairs = None if terms is None else terms or ((sympy.S.One, sympy.S.Zero),)
     # the whole formula is slower but finite

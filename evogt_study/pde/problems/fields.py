@@ -2,7 +2,7 @@
 
     m_a u_a,t = div F_a(u, grad u, x, t) + g_a(u, grad u, x, t),    n . F_a = h_a(u, x, t) on natural faces
 
-m_a is 1, or 0 for an algebraic field.  In formulas, `u_x` is the derivative of the field `u` with respect to x.
+The factor m_a is 1, or 0 for an algebraic field.  In formulas, `u_x` is the derivative of the field `u` in direction x.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Field:
     Parameters
     ----------
     flux : tuple of str
-        Flux F, one formula for each direction.  It may contain all fields and their derivatives.  Omit `flux` and
-        `reaction` if the problem has `FieldTerms`.
+        Flux F, one formula for each direction.  The formulas may contain all fields and their derivatives.  Omit `flux`
+        and `reaction` if the problem has `FieldTerms`.
     reaction, source : str
         The sum of `reaction` and `source` is g.  `source` depends on x and t only.
     initial, exact : str, optional
@@ -64,7 +64,7 @@ class Field:
     lifting : str
         Function with the boundary values.
     boundary : mapping, optional
-        Periodic directions and natural faces of the field.  The default is the `boundary` of the problem.
+        Periodic directions and natural faces of the field, by default the `boundary` of the problem.
     algebraic : bool
         True for a field without a derivative in time.  An algebraic field needs no initial value.
 
@@ -208,7 +208,7 @@ class FieldProblem(FormulaStatement):
             raise ParameterError("domain", "a box for nonlinear fluxes and several fields", self.domain)
         known = [name for name, each in self.fields if each.exact is not None]
         if known and len(known) < len(self.fields):
-            raise FormulaError(f"`exact` must be stated for all fields or for none, got it for {', '.join(known)}")
+            raise FormulaError(f"`exact` must be stated for all fields or for none, got `exact` of {', '.join(known)}")
         self.symbolic  # noqa: B018  # raises an error for an invalid formula
 
     @property

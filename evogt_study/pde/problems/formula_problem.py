@@ -1,7 +1,7 @@
 """Problems given by formulas, such as the problems of the paper.
 
-A problem gives its exact solution, or its initial value and source.  For an exact solution, this module derives the
-source f = u_t - div(A grad u) + b . grad u - g + F'(u) symbolically.  A lifting u_b gives the boundary values.  A
+A problem gives its exact solution, or its initial value and source.  For an exact solution, the source is
+f = u_t - div(A grad u) + b . grad u - g + F'(u), derived symbolically.  A lifting u_b gives the boundary values.  A
 potential F(u) makes the problem a gradient flow.  Names in formulas other than x y z t pi are parameters.  A call of
 the problem gives values to the parameters and returns a `Problem`.
 """
@@ -50,7 +50,7 @@ _FAR = 8.0
 """Distance from the origin in widths of the domain.  Beyond it, powers of coordinates lose more than two digits."""
 
 Texts = tuple[Any, ...]
-"""Formulas in a list, or in a list of lists."""
+"""List of formulas, or list of lists of formulas."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class FormulaProblem(FormulaStatement):
     potential : str, optional
         Potential F(u) of a gradient flow.
     lifting : str, optional
-        Boundary values u_b(x, t).  The default is zero.
+        Boundary values u_b(x, t), zero by default.
     domain, boundary : optional
-        Tables as in a study file.  The default is the unit cube with Dirichlet faces.
+        Tables as in a study file, by default the unit cube with Dirichlet faces.
     final_time, name : float and str, optional
-        Default of the final time T, and the name of the problem in results.
+        Final time T of runs that state no other time, and the name of the problem in results.
     flux, fields : optional
         Flux that replaces `diffusion`, or a mapping of names to `Field` for several fields.
     terms : FieldTerms, optional
@@ -311,7 +311,8 @@ def derive_terms(statement: FormulaProblem) -> Derived:
 def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
     """Return the weak identities that the formulas must satisfy, each with its text for messages.
 
-    The solution u and the lifting u_b must be in H1, and (f - u_t - F'(u) - b . grad u + g, v) = (A grad u, grad v).
+    The solution u and the lifting u_b must be in H1.  The weak form (f - u_t - F'(u) - b . grad u + g, v) =
+    (A grad u, grad v) must hold.
     """
     data, dimension = derive_terms(statement), statement.dimension
     claims = []

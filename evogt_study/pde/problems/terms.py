@@ -50,15 +50,15 @@ class ProblemTable(TomlTable):
     fields: dict[str, Any] | None = None
     """Table of each field with flux, reaction, source, initial, exact, lifting, boundary and algebraic."""
     flux: list[Any] | None = None
-    """Flux F that replaces diffusion, one formula for each direction.  It may contain `u`, `u_x`, `u_y` and `u_z`."""
+    """Flux F that replaces diffusion, one formula in `u`, its derivatives and the coordinates for each direction."""
     exact: str | None = None
-    """Exact solution.  The source and the initial value follow from it."""
+    """Exact solution, which also gives the source and the initial value."""
     initial: str | None = None
     """Initial value of a problem without `exact`."""
     source: str | None = None
-    """Source term f of a problem without `exact`.  The default is zero."""
+    """Source term f of a problem without `exact`, zero by default."""
     domain: dict[str, Any] | None = None
-    """Box, disk, polygon or mesh.  The default is the unit cube."""
+    """Box, disk, polygon or mesh, by default the unit cube."""
     diffusion: str | list[Any] | dict[str, Any] = "1"
     """Diffusion: a formula, a formula for each direction, a matrix or "FILE.csv".
 
@@ -66,13 +66,13 @@ class ProblemTable(TomlTable):
     `value`.  The diffusion is linear between the grid points.
     """
     advection: list[Any] | None = None
-    """Velocity b, one formula for each direction.  It may contain `u` and its derivatives."""
+    """Velocity b, one formula for each direction.  The formulas may contain `u` and its derivatives."""
     reaction: str | None = None
     """Reaction g, a formula that may contain the solution `u` and its derivatives."""
     boundary: dict[str, Any] = {}  # noqa: RUF012  # pydantic gives each table a copy
     """Periodic directions, and parts of the boundary with a flux or a transfer: x0, x1, ..., circle, side0, ..."""
     lifting: str | None = None
-    """Function with the boundary values.  The default is zero."""
+    """Function with the boundary values, zero by default."""
     potential: str | None = None
     """Potential F(u) of a gradient flow.  The equation gets the term -F'(u)."""
     boundary_tolerance: float = 0.0
@@ -266,7 +266,7 @@ def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, sol
 
 
 class FormulaStatement:
-    """Common part of problems given by formulas.  A subclass is a frozen dataclass with these fields."""
+    """Common part of problems given by formulas, with the fields that each subclass has as a frozen dataclass."""
 
     dimension: int
     domain: Any
@@ -290,7 +290,7 @@ class FormulaStatement:
         return content if is_cube else content | {"domain": describe_domain(self.domain, whole=True)}
 
     def __call__(self, **values: float) -> Any:
-        """Return the problem for these parameter values.
+        """Return the problem for the given parameter values.
 
         Raises ParameterError for a missing or unknown parameter, and ProblemError for contradictory formulas.
         """
