@@ -297,7 +297,7 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
 def _make_run_metadata(table: RunTable) -> dict[str, xr.Variable]:
     space, used = table.plan.space, set(np.unique(table.software).tolist()) - {-1}  # -1: not run
     sets = sorted({table.software_sets[number] for number in used})
-    # sorted, since runs arrive in any order and a result must not depend on it; the number -1 picks the last entry
+    # sorted, since runs arrive in any order and a result must not depend on it. The number -1 picks the last entry
     renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
     flags, versions = variables.STATUS_FLAGS, {run_metadata.SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))}
     columns: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -339,7 +339,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
     }
 
 
-# only runs with the status ok have values; the fill values of other runs are left out
+# only runs with the status ok have values. The records leave out the fill values of other runs
 def records_of(data: xr.Dataset) -> RunRecords:
     """Return the runs of a result as records, in the order of its axes."""
     # with sorted names, since version sets are compared as text

@@ -279,7 +279,7 @@ class FinishedRuns:
                 table.add(usable(records), wanted, NOT_OK)
             reused[source.path] = reused.get(source.path, 0) + table.n_finished - before
 
-        # the study's own files must be readable; other places are left out with a warning
+        # the study's own files must be readable. A warning names other places that are not
         first, lacked = plan.keys[plan.order[:1]], partial(table.contains, unless=FINAL)
         with _explain_conflict():
             if not self.history:  # the first case fixes the shapes of variables, but shards have no order
@@ -352,7 +352,7 @@ class FinishedRuns:
         # before the new result replaces the old one: after a crash in between, runs exist twice and none is lost
         folder, count = store_folder(self.path), 0
         kept = set(ShardFolder(folder).keys().astype(str).tolist())
-        # only one part of the result is in memory; runs computed since then are planned
+        # only one part of the result is in memory. Runs computed since then are planned
         for source in self.own(among=self.earlier_shards):
             for records in source.records(lambda keys: ~self.is_planned(keys)):
                 is_new = ~self.is_planned(records.keys) & [key not in kept for key in records.keys]
@@ -365,7 +365,7 @@ class FinishedRuns:
     # called once the result is on disk: until then its shards are the only copy of new runs
     def discard_shards(self) -> None:
         """Remove the shards of the result, and the shards of the store whose runs the result now has."""
-        # shards of another format stay; damaged ones have nothing that can be read
+        # shards of another format stay. Damaged shards have nothing that can be read
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedResultError)}
         remove_shards(self.shards.path, foreign, description_path(self.path))
         store = ShardFolder(store_folder(self.path))

@@ -141,7 +141,7 @@ class _GroupWriter(Group):
             parts = (np.asarray(variable[slab].values) for slab in arrays.slabs(variable.shape))
             width = (max((_encode(part).dtype.itemsize for part in parts), default=1),)
             if variable.size * width[0] > WHOLE_BYTES:  # xarray would read too much in one piece
-                # strings of any length, which HDF5 does not compress; a null would end one
+                # strings of any length, which HDF5 does not compress. A null would end a string
                 texts = [text.replace(b"\0", b"") for text in _encode(np.asarray(variable.values)).ravel().tolist()]
                 kind, content = self.file.h5py.string_dtype(), np.array([*texts, None], object)[:-1]
                 self.add_variable(name, sizes, kind, attributes, content=content.reshape(variable.shape))

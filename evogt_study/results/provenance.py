@@ -79,9 +79,9 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-# NumPy and SciPy load one library each; its kernels for the processor decide the last digits
+# NumPy and SciPy load one library each. Its kernels for the processor decide the last digits
 def _blas() -> str:
-    # the list must not depend on the libraries that a run happens to use; importing scipy.linalg takes 0.15 s
+    # the list must not depend on the libraries that a run happens to use. Importing scipy.linalg takes 0.15 s
     import scipy
 
     library = next(Path(scipy.__file__).parent.glob("linalg/_fblas*.so"), None)

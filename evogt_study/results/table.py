@@ -116,7 +116,7 @@ class RunTable:
         self.shapes: Shapes = {}
         self.left_out: set[str] = set()
 
-    # not the ordered keys: 8 bytes for each case instead of 28; stable, so that the lowest case with a key comes first
+    # not the ordered keys: 8 bytes for each case instead of 28. Stable, so that the lowest case with a key comes first
     @cached_property
     def _by_key(self) -> npt.NDArray[np.intp]:
         """Cases in the order of their run keys."""

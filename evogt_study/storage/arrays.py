@@ -67,7 +67,7 @@ def load_or_compute(name: str, compute: Callable[[], Array]) -> Array:
     if folder is None or not os.path.isdir(folder):
         return compute()
     path = Path(folder) / f"{name}.npy"
-    # free again if its process dies; a run timeout takes effect only between two attempts
+    # the lock is free again if its process dies. A run timeout takes effect only between two attempts
     with FileLock(path.with_suffix(".lock"), poll_interval=0.02):
         if path.exists():
             return np.asarray(np.load(path, allow_pickle=False))

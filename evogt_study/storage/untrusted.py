@@ -34,7 +34,7 @@ def open_file(path: Path, inside: Path | None = None, max_bytes: float = math.in
     try:
         if inside is not None and not path.resolve().is_relative_to(inside.resolve()):
             raise OSError(0, f"it is not inside of {inside}", str(path))
-        # O_NONBLOCK: opening a pipe without a writer would wait; regular files are read as always
+        # O_NONBLOCK: opening a pipe without a writer would wait. It does not affect regular files
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (ValueError, RuntimeError) as error:  # a null character in the name; a circle of links
         raise OSError(0, str(error), str(path)) from None
