@@ -228,8 +228,8 @@ def test_an_integrator_and_its_parameter(monkeypatch):
         heat("theta = [0.5, 1.0]", constants=reference)
     refused = {
         "for a problem with a potential": {"potential": "u**2"},
-        "one that admits a nonlinear reaction": {"reaction": "u**2"},
-        "one that admits an advection": {"advection": ["1"]},
+        "an integrator for problems with a nonlinear reaction": {"reaction": "u**2"},
+        "an integrator for problems with advection": {"advection": ["1"]},
     }
     options = {"quadrature": 24, "dt": 0.025, "final_time": 0.1, "time_integrator": "other_theta"}
     for message, term in refused.items():

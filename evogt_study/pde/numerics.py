@@ -243,7 +243,10 @@ class TimeGrid:
         return np.searchsorted(self.observed_times, times - 1e-9 * self.final_time)
 
     def refined(self, dt: float) -> TimeGrid:
-        """Return the grid with step `dt` and equal observed times.  Raises ParameterError if `dt` misses a time."""
+        """Return the grid with step `dt` and equal observed times.
+
+        Raises ParameterError if an observed time is not a multiple of `dt`.
+        """
         try:
             return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))
         except ParameterError as error:

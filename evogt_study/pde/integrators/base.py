@@ -49,7 +49,7 @@ class Integrator(Parametrised, ABC):
             wanted = "stabilized_semi_implicit or imex_bdf_2 for a problem with a potential"
             raise ParameterError("time_integrator", wanted, self.name)
         if not self.GENERAL and not (problem.is_linear and problem.advection is None):
-            wanted = f"one that admits {'an advection' if problem.is_linear else 'a nonlinear reaction'}"
+            wanted = f"an integrator for problems with {'advection' if problem.is_linear else 'a nonlinear reaction'}"
             raise ParameterError("time_integrator", wanted, self.name)
 
 

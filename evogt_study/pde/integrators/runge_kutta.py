@@ -46,7 +46,7 @@ class Tableau:
 
     @property
     def groups(self) -> list[slice]:
-        """Groups of stages to solve together.  If A is lower triangular, each stage is a group."""
+        """Groups of stages that a step solves together.  If A is lower triangular, each stage is a group."""
         count = len(self.matrix)
         one_by_one = not np.triu(self.matrix, 1).any()
         return [slice(i, i + 1) for i in range(count)] if one_by_one else [slice(0, count)]

@@ -36,11 +36,14 @@ MAX_CACHED_TEXTS = 1024
 
 The cache halves the time to make the run keys."""
 MOST_QUADRATURE_DEFECT = 0.5
-"""The paper's runs have at most 0.317: 80 points in studies/paper/quadrature.toml, with up to 5 times the error of 120.
-In 3-D gaussian_rf of 320 features (gamma = 2.5) on 14 points per direction has 0.55, and 39 times the error of 20."""
+"""Largest quadrature defect without an accuracy warning.
+
+The largest defect of the paper is 0.317, for 80 points in studies/paper/quadrature.toml.  The error is then up to 5
+times the error with 120 points.  In 3-D, gaussian_rf with 320 features (gamma = 2.5) and 14 points per direction has
+the defect 0.55.  The error is then 39 times the error with 20 points."""
 
 _ERROR: Mapping[str, Any] = {"better": "lower", "estimand": "geometric_mean"}
-"""Declarations of errors, which comparisons and figures follow."""
+"""Common declarations of all error variables, which comparisons and figures use."""
 RECORDED: tuple[Variable, ...] = (
     Variable("error", "final relative L2 error on the validation rule",
              "e_rel(T), eq:validation_error; NaN unless status is ok", label="relative $L^2$ error", **_ERROR),
@@ -175,7 +178,7 @@ RECORDED = tuple(
     replace(each, estimand=GEOMETRIC_MEAN) if each.name.startswith("error_") or each.name.endswith("_error") else each
     for each in RECORDED
 )
-"""Recorded scalars, histories and fields."""
+"""Declarations of the scalars, histories and fields that the methods record."""
 
 AXES = (
     # no attribute `axis`: to CF its T is a calendar's time, and its X and Y are horizontal coordinates on the earth
@@ -187,28 +190,28 @@ AXES = (
     Variable("weight", "weight of the validation rule", "w_q^(v), eq:validation_error", content=""),
     *(Variable(x, f"coordinate {x}", content="", label=f"coordinate ${x}$") for x in "xyz"),
 )
-"""Coordinates."""
+"""Declarations of the coordinates that the methods record."""
 
 ABOUT = ("error", "coefficient_error", "energy_drop_percent")
-"""Headline variables of a study that declares none."""
+"""Names of the headline variables if a study declares no headline variables."""
 
 _ROUNDING = (
     "mass_defect", "mass_defect_cross_grid", "quadrature_defect", "raw_resolution", "singular_values", "coefficients",
     "reference_coefficients", "offline_seconds", "online_seconds", "stage_seconds",
 )  # fmt: skip
-"""Comment of variables at the level of rounding: defects, small singular values, signs of singular vectors."""
+"""Comment for variables at the level of rounding errors, such as defects and small singular values."""
 
 VARIABLES = {each.name: each for each in AXES} | {
     each.name: replace(each, headline=int(each.name in ABOUT), is_determined=each.name not in _ROUNDING)
     for each in RECORDED
 }
-"""All variables by name."""
+"""Declarations of all variables of the methods, by name."""
 
 KEYWORDS = ("random features", "parabolic partial differential equations")
-"""Keywords of the results."""
+"""Keywords in the attributes of a result file."""
 REACH = VARIABLES["domain_reach"]
 _MAX_POINTS = 100_000
-"""Points per direction of a quadrature rule.  Domains bound the number of all nodes."""
+"""Largest number of points per direction of a quadrature rule.  Domains limit the total number of nodes."""
 _RULE = (
     f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
     'or off boxes { rule = "triangles", refinements = n, degree = m }, '
@@ -217,7 +220,7 @@ _RULE = (
 )
 
 
-@lru_cache(maxsize=64)  # which the runs of all seeds have in common
+@lru_cache(maxsize=64)  # runs of all seeds share the value
 def measure_reach(dictionary: Dictionary, dimension: int) -> Mapping[str, float]:
     """Return the variable `domain_reach` if the ball of the dictionary does not contain the domain, else nothing."""
     reach = dictionary.domain_reach(dimension)
@@ -225,7 +228,7 @@ def measure_reach(dictionary: Dictionary, dimension: int) -> Mapping[str, float]
 
 
 def warn_of_reach(dictionary: Dictionary, dimension: int) -> None:
-    """Give an `AccuracyWarning` if the ball of the dictionary does not contain the domain."""
+    """Issue an `AccuracyWarning` if the ball of the dictionary does not contain the domain."""
     for name, reach in measure_reach(dictionary, dimension).items():
         warn(f"{name} is {reach:.3g}, above {REACH.limit:g}: {REACH.warning}", AccuracyWarning)
 
@@ -265,8 +268,8 @@ class EvolutionParameters:
         FAMILIES.wanted, registry_key(FAMILIES), "dictionary of prescribed features", short="dictionary", kinds=FAMILIES
     )
     seed: int = parameter_field("an integer >= 0", integer(0), "seed of the dictionary's random draws")
-    # By default 1e-12: 1e-8 discards useful directions (error 2.2e-2 instead of 4.5e-4, tab:tau_diag).  1e-14 gains a
-    # factor of four at ten times the identity-mass defect.
+    # The default is 1e-12.  With 1e-8, the space loses useful directions, and the error is 2.2e-2 instead of 4.5e-4
+    # (tab:tau_diag).  With 1e-14, the error falls by a factor of four, and the identity-mass defect is ten times as large.
     tau: float = parameter_field(
         "in (0, 1)", real(0.0, 1.0), "τ", "eigenvalue threshold of the retained space, app:threshold",
         remedy="use e.g. 1e-12", default=1e-12,
@@ -303,7 +306,7 @@ class EvolutionParameters:
         "reference of the final coefficients", "tab:temporal_convergence", optional=True,
     )  # fmt: skip
     coefficient_rtol: float | None = parameter_field(
-        # SciPy raises a smaller rtol to 100 machine epsilons, with a warning: the value would not be what was computed
+        # For a smaller rtol, SciPy uses 100 machine epsilons instead, so the result would record a wrong value.
         "in [2.3e-14, 1)",
         real(2.3e-14, 1.0, low_included=True),
         "relative tolerance of dop853",
@@ -317,7 +320,7 @@ class EvolutionParameters:
     )
 
 
-# Behind the name, which decides about them, as a reader of a result's coordinates expects.
+# The parameters follow the name of their dictionary or integrator, so a reader finds them together in a result.
 def add_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, str, int]] = ()) -> dict[str, Parameter]:
     """Return the parameters of a method, including the parameters of its dictionaries and integrators.
 
@@ -347,12 +350,12 @@ def add_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, st
                     found[own] = replace(known, default=default, optional=True)
     for own in owners.keys() & parameters.keys():
         where = f"`{own}` of {owners[own].__name__}"
-        raise StudyError(f"{where} must have another name, since the method has this parameter")
+        raise StudyError(f"{where} must have another name, because the method has this parameter")
     return found
 
 
 PARAMETERS = add_kinds(declared_parameters(EvolutionParameters))
-"""Parameters of `evolution` by name."""
+"""Declarations of the parameters of `evolution`, by name."""
 
 
 def list_kinds(parameters: Mapping[str, Parameter], values: Values) -> list[type[Parametrised]]:
@@ -361,7 +364,7 @@ def list_kinds(parameters: Mapping[str, Parameter], values: Values) -> list[type
     return [parameters[name].kinds[str(values[name])] for name in names]  # type: ignore[index]  # they have kinds
 
 
-@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases have the same
+@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases share these objects
 def _make_kind(kind: Any, positional: tuple[str, ...], *own: tuple[str, Value]) -> Any:
     return kind(*positional, **dict(own))
 

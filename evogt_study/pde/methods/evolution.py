@@ -1,4 +1,4 @@
-"""The paper's method as a method of a study, which computes a record from parameters."""
+"""The paper's method, Evo-GTransNet, as the method `evolution` of a study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finite differences as a method of a study."""
+"""Finite differences as the method `finite_difference` of a study."""
 
 from __future__ import annotations
 

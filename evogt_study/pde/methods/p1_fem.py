@@ -1,4 +1,4 @@
-"""P1 finite elements as a method of a study."""
+"""P1 finite elements as the methods `p1_fem` and `pod_galerkin` of a study."""
 
 from __future__ import annotations
 

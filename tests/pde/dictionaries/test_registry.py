@@ -35,7 +35,7 @@ class Undecorated(Sine):
     ("kind", "message"),
     [
         (Half, "`dictionary` must be complete; `mistaken` is without sample"),
-        (Stepped, "`tau` of Stepped must have another name, since the method has this parameter (study)"),
+        (Stepped, "`tau` of Stepped must have another name, because the method has this parameter (study)"),
         (Listed, "`widths` of Listed must be of a type that a study can state, or declared by evogt_study.schema."),
         (Undecorated, "`Undecorated` must be a dataclass to have parameters. Add @dataclass(frozen=True) (study)"),
     ],
