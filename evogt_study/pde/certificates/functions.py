@@ -206,7 +206,7 @@ def apply_matrices(matrices: list[Array], values: Array) -> Array:
     for axis, matrix in enumerate(matrices):
         place = values.ndim - dimension + axis
         shape = values.shape
-        # the last direction is contiguous: one large product instead of a stack of small ones
+        # the last direction is contiguous, so one large product replaces a stack of small products
         if axis == dimension - 1:
             values = values.reshape(-1, shape[-1]) @ matrix.T
         else:
@@ -411,7 +411,7 @@ def _diffusion(problem: Problem, box: Box, nodes: Array, times: Array, shape: tu
     values = problem.diffusion(nodes, at)
     # for a tensor positive diagonal entries are necessary, and enough on a line (`bound_below` checks eigenvalues)
     least = float((np.einsum("tqll->tql", values) if isinstance(problem.diffusion, Tensor) else values).min())
-    if not least > 0.0:  # so that NaN is refused too
+    if not least > 0.0:  # also true for NaN
         got = f"a minimum of {least:.6g}"
         raise ProblemError(f"`diffusion` must be positive on the nodes of the certificates, got {got}")
     if isinstance(problem.diffusion, Tensor):

@@ -97,7 +97,7 @@ def find_reference(problem: Problem, final_time: float) -> SpectralReference:
         problem, _choose_grid(problem.dimension, _MODES[problem.dimension][0]), _grade_knots(final_time, steps)
     ):
         steps *= 2
-        if steps > most:  # then there is no bound
+        if steps > most:  # the bound will be infinite
             steps = most = first
             break
     for modes in _MODES[problem.dimension]:

@@ -60,7 +60,7 @@ class Separable:
         return self.evaluate_modulations(times).T @ self.profiles(nodes)
 
     def evaluate_modulations(self, times: Array) -> Array:
-        """Return m_k at `times`, (T,) -> (K, T), or ones for a function that does not depend on time."""
+        """Return the modulations m_k at `times`, (T,) -> (K, T), which are ones for a steady function."""
         return np.ones((1, len(times))) if self.modulations is None else self.modulations(times)
 
     @property
@@ -394,7 +394,7 @@ class Problem:
         return all(part is None or part.steady for part in parts)
 
     def lift_at(self, nodes: Array, t: float) -> Array | float:
-        """Return u_b at one time, (Q, d) -> (Q,), or zero if the problem has no lifting."""
+        """Return the lifting u_b at one time, (Q, d) -> (Q,), or zero if the problem has no lifting."""
         return 0.0 if self.lifting is None else self.lifting.value(nodes, np.array([t]))[0]
 
 
@@ -471,7 +471,7 @@ def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
     with np.errstate(all="ignore"):
         for data in problem.faces:
             nodes, normals = rule.faces[data.face].nodes, rule.faces[data.face].normals
-            assert normals is not None  # noqa: S101  # faces have them
+            assert normals is not None  # noqa: S101  # rules on faces have normals
             outward = np.sum([n * part(nodes, times) for n, part in zip(normals.T, flux, strict=True)], axis=0)
             wanted = data.flux(nodes, times)
             if data.transfer is not None and problem.exact is not None:

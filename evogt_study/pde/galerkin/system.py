@@ -49,7 +49,7 @@ NodalData = tuple[Array | None, Array | None, Array]
 
 def assemble_gram(gradients: Array, nodal: Array) -> Array:
     """Return the symmetric matrix sum_l G_l^T diag(nodal) G_l, (d, Q, r) and (Q,) -> (r, r)."""
-    # the upper triangle by BLAS (dsyrk), in Fortran order, else dsyrk would copy the matrix for every block of nodes
+    # the upper triangle by BLAS (dsyrk), in Fortran order, so that dsyrk does not copy it for each block of nodes
     upper = np.zeros((gradients.shape[2],) * 2, order="F")
     roots, negative = np.sqrt(np.abs(nodal))[:, None], nodal < 0.0
     for gradient in gradients:
@@ -245,7 +245,7 @@ class Reaction:
 
         Each call of the returned function overwrites the result of the previous call.
         """
-        # Called at every step of a gradient flow: new arrays at each operation took 6 % of its time.
+        # Each step of a gradient flow calls the function.  New arrays at each operation took 6 % of the time.
         values, weights, projected, law = self.values, self.weights, np.empty(self.values.shape[1]), self.law
         u, weighted = np.empty_like(weights), np.empty_like(weights)
 
@@ -301,7 +301,7 @@ class GalerkinSystem:
         return eigenvalues, basis
 
     def nodal_lifting(self, t: float) -> Array | None:
-        """Return u_b at the assembly nodes, (Q,), or None without a lifting."""
+        """Return the lifting u_b at the assembly nodes, (Q,), or None without a lifting."""
         return None if self.lifting is None else self.lifting.nodal(np.array([t]))[0]
 
     @property
@@ -328,7 +328,7 @@ class GalerkinSystem:
         return np.asarray(rate)
 
 
-# without u_b: the retained space holds u - u_b, which vanishes on the Dirichlet boundary
+# without u_b, because the retained space contains u - u_b, which vanishes on the Dirichlet boundary
 def sample_data(problem: Problem, nodes: Array) -> NodalData:
     """Evaluate the initial value, and the profiles of diffusion and source, at `nodes` (Q, d)."""
     initial = problem.initial(nodes) - problem.lift_at(nodes, 0.0)
@@ -338,7 +338,7 @@ def sample_data(problem: Problem, nodes: Array) -> NodalData:
     return diffusion, source, initial
 
 
-# in retained coordinates from the start: raw N x N matrices would be ill-conditioned, and are never formed
+# assembles in retained coordinates, because raw N x N matrices would be ill-conditioned
 def assemble(space: RetainedSpace, problem: Problem, nodal: NodalData | None = None) -> GalerkinSystem:
     """Assemble stiffness, load and initial value in retained coordinates (eq:raw_to_normalized)."""
     rule = space.quadrature
@@ -387,7 +387,7 @@ def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> N
         if tensor and np.isfinite(values).all():
             values = np.asarray(np.linalg.eigvalsh(values), dtype=np.float64)
         smallest, largest = float(np.min(values)), float(np.max(values))
-        if not smallest > 0.0:  # so that NaN is refused too
+        if not smallest > 0.0:  # also true for NaN
             got = f"a least eigenvalue of {smallest:.6g}" if tensor else f"a minimum of {smallest:.6g}"
             raise ProblemError(f"`diffusion` must be {wanted} on the assembly nodes, got {got}")
         if not largest < np.inf:

@@ -153,7 +153,7 @@ class Target:
 
 def measure_seminorm(problem: Problem, space: RetainedSpace, trajectory: Trajectory, rule: Quadrature) -> float:
     """Return || grad (u_N - u) ||_w / || grad u ||_w at the final time for a problem with an exact gradient."""
-    assert problem.exact_gradient is not None  # noqa: S101  # callers ask first
+    assert problem.exact_gradient is not None  # noqa: S101  # callers check first
     T, raw = float(trajectory.times[-1]), space.transform @ trajectory.coefficients[-1]
     exact, lifted = problem.exact_gradient(rule.nodes, T), np.zeros((problem.dimension, len(rule.nodes)))
     if problem.lifting is not None:

@@ -68,7 +68,7 @@ An allowed jump of the flux along an interface has 0.02, and a pole, as in the g
 """
 
 
-@lru_cache(maxsize=512)  # once in a process for all parameter values and runs; a few kilobytes each
+@lru_cache(maxsize=512)  # once per process for all parameter values and runs, with a few kilobytes each
 def separate(expression: sympy.Expr) -> Terms | None:
     """Return pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), or None for a nonseparable expression.
 

@@ -307,7 +307,7 @@ def make_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
     reaction = [f"({table.get('reaction', '0')})"]
     for b, slope in zip(table.get("advection", ()), solution[1:], strict=False):
         reaction.append(f"({b})*{slope}")
-    # flux = A grad u of a scalar, of a diagonal or of rows
+    # flux = A grad u, where A is a scalar, a diagonal or rows
     diffusion, slopes = table.get("diffusion", "1"), solution[1 : 1 + d]
     if "flux" in table:
         flux = tuple(table["flux"])
@@ -359,7 +359,7 @@ class SymbolicFields:
     """Expressions of all fields in terms of u - u_b, which the space contains.
 
     `slots` has the symbols of each field and its derivatives.  `coefficients` has c_0 = g and c_l = -F_l of each field,
-    which multiply a test function and its derivatives.  `faces` has h of each natural face.
+    which multiply a test function and its derivatives.  `faces` has the flux h of each natural face.
     """
 
     slots: tuple[tuple[sympy.Symbol, ...], ...]
@@ -425,7 +425,7 @@ def _parse_fields(problem: FieldProblem) -> SymbolicFields:
 def _derive_slots(
     slots: tuple[tuple[sympy.Symbol, ...], ...], values: tuple[sympy.Expr, ...]
 ) -> dict[sympy.Symbol, sympy.Expr]:
-    """Return the symbols of the fields and their derivatives with the values for given functions."""
+    """Return the values of the symbols of fields and derivatives for the given functions."""
     return {
         slot: value if q == 0 else sympy.diff(value, symbol(SPACE[q - 1]))
         for group, value in zip(slots, values, strict=True)

@@ -57,14 +57,14 @@ Texts = tuple[Any, ...]
 class FormulaProblem(FormulaStatement):
     """Problem given by formulas in x, y, z, t, pi and parameters.
 
-    Call it with parameter values to get a `Problem`.
+    A call with parameter values returns a `Problem`.
 
     Parameters
     ----------
     dimension : int
         Number of space dimensions, 1 to 3.
     exact : str, optional
-        Exact solution u(x, t).  The class derives the source from it.
+        Exact solution u(x, t), from which the class derives the source.
     initial, source : str, optional
         Initial value u_0(x) and source f(x, t).  Pass `initial` if the problem has no `exact`.
     diffusion : str or list, default "1"
@@ -119,7 +119,7 @@ class FormulaProblem(FormulaStatement):
     boundary: Any = ()
     boundary_tolerance: float = 0.0
 
-    # several fields, or terms that are nonlinear in u or its gradient, are a problem of another form
+    # several fields, or terms that are nonlinear in u or its gradient, need a `FieldProblem`
     def __new__(cls, *values: Any, **given: Any) -> Any:
         """Return a `FieldProblem` if the formulas need one."""
         nonlinear = make_field_problem(given) if given else None
@@ -173,7 +173,7 @@ class FormulaProblem(FormulaStatement):
         """Names of the parameters in the formulas."""
         return derive_terms(self).parameters
 
-    # positional, since a formula may use a parameter of this name
+    # positional, because a formula may have a parameter named final_time
     def until(self, final_time: float | None, /, **values: float) -> Problem:
         """Return the problem for parameter values, with checks of its data up to `final_time`.
 
@@ -273,7 +273,7 @@ class Derived:
     flux: tuple[sympy.Expr, ...] | None
 
 
-@lru_cache(maxsize=64)  # one derivation in a process for all parameter values and runs; a few kilobytes each
+@lru_cache(maxsize=64)  # one derivation per process for all parameter values and runs, with a few kilobytes each
 def derive_terms(statement: FormulaProblem) -> Derived:
     """Parse the formulas and derive the source (eq:linear_parabolic)."""
     dimension, terms, potential = statement.dimension, SymbolicTerms.of(statement), None
@@ -363,7 +363,7 @@ def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: f
         )
 
 
-@lru_cache(maxsize=1024)  # a study's cases have few problems, which are made for each of them
+@lru_cache(maxsize=1024)  # the cases of a study share few problems, but create a problem for each case
 def _find_broken_claim(
     statement: FormulaProblem, final_time: float, values: tuple[tuple[str, float], ...]
 ) -> tuple[str, float] | None:
@@ -382,7 +382,7 @@ oscillatory_1d = FormulaProblem(
     dimension=1, exact="exp(-t)*sin(16*pi*x)", diffusion="1 + cos(2*pi*x/epsilon)/2", final_time=0.25,
     name="oscillatory_1d",
 )  # fmt: skip
-# tab:epsdep1d: a solution with a component of scale epsilon; 2/epsilon has to be an integer, else it is not zero at 1
+# tab:epsdep1d: a solution with a component of scale epsilon.  It vanishes at x = 1 only if 2/epsilon is an integer.
 target_1d = FormulaProblem(
     dimension=1, exact="exp(-t)*(sin(pi*x) + sin(2*pi*x/epsilon)/5)", diffusion="1e-3", final_time=0.25,
     name="target_1d",

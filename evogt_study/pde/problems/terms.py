@@ -139,7 +139,7 @@ class GridTable:
         return np.asarray(scipy.interpolate.RegularGridInterpolator(self.axes, self.values)(inside))
 
     def scale(self, function: SpaceTimeFunction) -> SpaceTimeFunction:
-        """Return the table times a function of space and time."""
+        """Return the product of the table and a function of space and time."""
         if isinstance(function, Separable):
             return Separable(lambda nodes: self(nodes) * function.profiles(nodes), function.modulations)
         return NonSeparable(lambda nodes, t: self(nodes) * function.at(nodes, t))
@@ -189,7 +189,7 @@ class SymbolicTerms:
         return (*scalar, *tensor, *self.advection, self.reaction, self.slope, *faces)
 
     def flux(self, u: sympy.Expr) -> tuple[sympy.Expr, ...]:
-        """Return A grad u."""
+        """Return the flux A grad u of a function u."""
         gradient = [sympy.diff(u, x) for x in COORDINATES[: self.dimension]]
         if not isinstance(self.diffusion, tuple):
             return tuple(self.diffusion * slope for slope in gradient)
@@ -197,7 +197,7 @@ class SymbolicTerms:
         return tuple(sum((a * s for a, s in zip(row, gradient, strict=True)), sympy.S.Zero) for row in rows)
 
     def transport(self, u: sympy.Expr) -> sympy.Expr:
-        """Return b . grad u."""
+        """Return the advection term b . grad u of a function u."""
         along = zip(self.advection, COORDINATES, strict=False)
         return sum((b * sympy.diff(u, x) for b, x in along), sympy.S.Zero)
 
@@ -249,7 +249,7 @@ def texts_of(raw: Any, key: str, dimension: int) -> tuple[str, ...]:
 
 
 def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, solution: bool = False) -> sympy.Expr:
-    """Parse a formula in the coordinates and t.  Accept u if `solution` is True.  Raises FormulaError."""
+    """Parse a formula in the coordinates and t, and in u if `solution` is True.  Raises FormulaError."""
     expression = parse(text, key)
     outside = {str(name) for name in expression.free_symbols} & set(SPACE[dimension:])
     if outside:
