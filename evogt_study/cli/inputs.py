@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import reduce
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -275,9 +276,19 @@ def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
         study, given = Study.from_file(study_file), read_assignments(assignments)
         if not given:
             return study
+        for name, value in given.items():
+            _check_kind(study, name, value)
         axes = {name: list(value) for name, value in given.items() if isinstance(value, AxisValues)}
         constants = {name: value for name, value in given.items() if name not in axes}
         return study.replace(**{key: table for key, table in (("axes", axes), ("constants", constants)) if table})
+
+
+def _check_kind(study: Study, name: str, value: Any) -> None:
+    """Raise InputError for a string in place of numbers, such as the mistyped range 0-9."""
+    known = study.axes.get(name) or [study.model.constants.get(name)]
+    text = next((each for each in (value if isinstance(value, AxisValues) else [value]) if isinstance(each, str)), None)
+    if text is not None and all(isinstance(each, Number) for each in known):
+        raise InputError(f"`{name}` has numbers in the study, got {text!r}. Use for example a=5, n=10,20 or seed=0..9.")
 
 
 def print_unplanned(path: Path, done: FinishedRuns | None) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.analysis.runs import count_status
-from evogt_study.errors import InputError, ResultError, suggest
+from evogt_study.errors import InputError, ResultError, shorten, suggest
 from evogt_study.results.netcdf import open_partial_result
 from evogt_study.schema.status import Completeness
 from evogt_study.schema.values import NEAR, text_label, to_canonical
@@ -66,9 +66,12 @@ def read_conditions(text: str) -> list[Condition]:
     found = []
     for part in re.split(r"\s+and\s+", text) if text.strip() else ():
         match = CONDITION.fullmatch(part)
-        if match is None:
+        # a value with an operator is a second condition, unless it is in quotes
+        if match is None or (match[3][0] not in "'\"" and re.search(r"[<>=,]|\bor\b", match[3])):
             raise InputError(f"`--where` must be conditions such as 'n>40 and method=own', got {part.strip()!r}")
         found.append(Condition(match[1], match[2], match[3].strip("'\"")))
+        if found[-1].name == "status" and found[-1].value not in STATUS_NAMES:
+            raise InputError(f"`status` must be one of {', '.join(STATUS_NAMES)}, got {shorten(found[-1].value)}")
     return found
 
 

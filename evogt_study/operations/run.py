@@ -400,6 +400,10 @@ class StudyRun:
         if left_out:
             names = join_names(sorted(left_out), 6)
             warn(f"a result cannot hold {names} of the returned objects, so these parts are left out", ReturnWarning)
+        variables = sorted({name for table in tables.values() for name in table.columns})
+        for name in self.study.model.attributes.keys() - set(variables) if variables else ():
+            message = f"no run returned `{name}`, a variable that [output.better] or [output.estimand] names"
+            warn(f"{message} ({self.study.file}). {suggest(name, variables)}", ReturnWarning)
         return whole
 
     def fill_tables(self) -> dict[str, RunTable]:

@@ -72,12 +72,14 @@ class StudyArguments:
             given = {} if value is None else value
             if not isinstance(given, Mapping):
                 raise StudyError(f"`{key}` must be a mapping of names to values, got {shorten(given)}")
-            # from both: an axis may become a constant, and the reverse
+            is_set = value is not None
+            names = [name for name, each in given.items() if is_set and (each is not None or not none_removes)]
+            # an axis may become a constant, and the reverse; an axis with new values keeps its place
             for section in _MERGED:
                 if section in table:
-                    table[section] = {name: each for name, each in table[section].items() if name not in given}
-            if value is not None:
-                names = [name for name, each in given.items() if each is not None or not none_removes]
+                    stays = names if section == key else ()
+                    table[section] = {k: each for k, each in table[section].items() if k not in given or k in stays}
+            if is_set:
                 table[key] = table.get(key, {}) | {name: self._read_entry(key, name, given[name]) for name in names}
         elif key == "designs":
             value = () if value is None else value

@@ -339,8 +339,11 @@ def _check_cases(study: Study) -> None:
             if missing:
                 point = ", ".join(f"{name} = {text_label(at[name])}" for name in space.names if name != SEED)
                 remedy = method.parameters[SEED].remedy if missing[0] == SEED else ""
-                message = f"`{missing[0]}` must be given ({study.file}, constants.{missing[0]}), got no value"
-                remedy = remedy or "set it in [constants], [axes] or a [[when]] rule"
+                named = ", ".join(f"`{name}`" for name in missing)
+                message = f"{named} must be given ({study.file}, constants.{missing[0]}), got no value"
+                remedy = (
+                    remedy or f"set {'it' if len(missing) == 1 else 'them'} in [constants], [axes] or a [[when]] rule"
+                )
                 raise StudyError(f"{message}{' for ' if point else ''}{point}{as_sentence(remedy)}")
         # code that is only declared was checked before it ran, and checking it again would run it
         is_declared = any(code.kind is CodeKind.DECLARED for code in study.spec.codes)

@@ -67,3 +67,11 @@ def test_a_study_warns_once_of_all_that_was_left_out(tmp_path):
     assert len(warned) == 1
     assert data.run_status.values.tolist() == ["ok"] * 3
     np.testing.assert_array_equal(data.f.values, [1.0, np.nan, np.nan])
+
+
+def test_a_direction_of_a_variable_that_no_run_returns_is_named(tmp_path):
+    study = evs.Study(
+        lambda seed: {"accuracy": seed}, axes={"seed": [0, 1]}, output={"better": {"acuracy": "higher"}}
+    )
+    with pytest.warns(ReturnWarning, match="no run returned `acuracy`.* Did you mean `accuracy`"):
+        evs.run(study, output=tmp_path / "a.nc")

@@ -95,7 +95,7 @@ BOX = """
 
 
 @pytest.mark.parametrize(("rule", "count"), [("sobol", 128), ("saltelli", 64), ("morris", 40)])
-def test_failed_runs_of_a_sample_are_counted_and_their_corner_is_named(
+def test_failed_runs_of_a_sample_are_counted_and_their_parameter_is_named(
     rule, count, own_study, result_of, evogt, tmp_path
 ):
     path = result_of(own_study(FAILING, BOX.format(rule=rule, count=count)), tmp_path / "own.nc")
@@ -110,7 +110,7 @@ def test_failed_runs_of_a_sample_are_counted_and_their_corner_is_named(
     rows = [line.split() for line in out.splitlines() if line.startswith(("gamma", "k ", "tau"))]
     assert [row[0] for row in rows] == ["gamma", "k", "tau"]  # the largest first
     assert {row[-1] for row in rows} == {f"{int(known.n_ok)}/{int(known.n_planned)}"}
-    assert (code, "nan" in out, "failures in a corner: gamma" in out) == (0, False, True), out
+    assert (code, "nan" in out) == (0, False), out
     assert f"{failed} of {every} runs have no `error`" in err
     code, out, _ = evogt("summary", path, "--sensitivity", "run_status")
     assert (code, out.split("---\n")[-1].split()[0]) == (0, "gamma"), out  # which explains most of the failures
