@@ -57,8 +57,8 @@ def make_difference_reference(
 ) -> Reference:
     """Return the finite-difference solution as a reference for errors.
 
-    If `extrapolated` is True, Richardson extrapolation combines the solutions with the steps of `grid` and with half
-    steps.  The reference then has a coarser version with half the points and half the number of steps.  If
+    If `extrapolated` is True, Richardson extrapolation combines the solutions with the step of `grid` and with half of
+    this step.  The reference then has a coarser version with half the points and half the number of steps.  If
     `extrapolated` is False, the function returns the reference of the paper, which has no coarser version.
     """
 

@@ -207,7 +207,7 @@ def make_element_space(
 
 
 def check_element_space(domain: Domain, size: int, degree: int, name: str = "reference_points") -> None:
-    """Raise the ParameterError of `make_element_space` without building the space."""
+    """Raise ParameterError if `size` is invalid for `make_element_space`, without building the space."""
     if not isinstance(size, int) or size < 1:
         raise ParameterError(name, "an integer >= 1", size)
     per_element = (degree // 2 + 1) ** domain.dimension

@@ -113,7 +113,7 @@ def _call_function(function: Callable[[Array, float], Any], nodes: Array, times:
 
 
 def share_among_workers(reference: Reference, content: str) -> Reference:
-    """Return a reference that workers compute once and share.  The text `content` identifies the problem."""
+    """Return a reference with values that one worker computes for all.  The text `content` identifies the problem."""
 
     def evaluate(nodes: Array, times: Array) -> Array:
         inputs = repr((content, reference.key, nodes.shape, times.shape)).encode()

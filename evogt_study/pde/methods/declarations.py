@@ -269,7 +269,7 @@ class EvolutionParameters:
     )
     seed: int = parameter_field("an integer >= 0", integer(0), "seed of the dictionary's random draws")
     # The default is 1e-12.  With 1e-8, the space loses useful directions, and the error is 2.2e-2 instead of 4.5e-4
-    # (tab:tau_diag).  With 1e-14, the error falls by a factor of four, and the identity-mass defect is ten times as large.
+    # (tab:tau_diag).  With 1e-14, the error falls by a factor of four and the identity-mass defect is ten times larger.
     tau: float = parameter_field(
         "in (0, 1)", real(0.0, 1.0), "τ", "eigenvalue threshold of the retained space, app:threshold",
         remedy="use e.g. 1e-12", default=1e-12,

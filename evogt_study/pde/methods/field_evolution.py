@@ -159,7 +159,7 @@ class FieldCase(ProblemCase):
 
     @property
     def newton(self) -> tuple[float, bool]:
-        """Tolerance of Newton's method, and whether its factors are kept."""
+        """Tolerance of Newton's method, and True if the method keeps its factorisation from step to step."""
         newton = self.given.newton or Newton()
         return newton.tolerance, newton.factors == _KEPT
 
