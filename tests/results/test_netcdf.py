@@ -88,7 +88,7 @@ def test_a_result_of_another_schema_is_refused_in_one_line(of_schema, evogt, ver
         assert code == 2
         assert f"evogt: {path} is a result of schema '{version}', but this evogt-study reads 2.0 and later 2.x. " in err
         assert err.count("\n") == 1
-    with pytest.raises(ResultError, match="Read it with the version that wrote it"):
+    with pytest.raises(ResultError, match="Read the result with the version that wrote it"):
         evs.open(path)
 
 
