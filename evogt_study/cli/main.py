@@ -105,5 +105,5 @@ def main() -> None:
     A study file (.toml) names a function, the parameters to vary and the seeds.  The result is one labelled NetCDF
     file with the status and provenance of every run.
 
-    The exit code is 0 for success, 2 for a mistake in the input and 1 for any other error.
+    The exit code is 0 for success, 2 for a mistake in the input, 130 after an interrupt and 1 for any other error.
     """

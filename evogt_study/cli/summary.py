@@ -56,7 +56,7 @@ OF_STATISTICS = "variables over at statistics units method confidence min_units 
 @inputs.option(
     "--sensitivity",
     "VARIABLE",
-    "Print sensitivity indices for the parameters of a sample.  Use `status` to explain failures.",
+    "Print sensitivity indices for the parameters of a sample.  Use `run_status` to explain failures.",
 )
 @inputs.option("--log", "", "Use the logarithm of the variable for --sensitivity.")
 @inputs.pilot_option

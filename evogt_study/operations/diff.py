@@ -189,7 +189,8 @@ def _parameters(data: xr.Dataset) -> list[str]:
 def _cases(source: Source, data: xr.Dataset, names: Sequence[str]) -> dict[tuple[str, ...], str]:
     """Return the run keys of planned cases by parameter values.  Raises InputError if two cases have equal values."""
     keys = data["run_key"]
-    columns = [xr.apply_ufunc(np.vectorize(_label, otypes=[object]), data[name].variable) for name in names]
+    with np.errstate(invalid="ignore"):  # of NaN
+        columns = [xr.apply_ufunc(np.vectorize(_label, otypes=[object]), data[name].variable) for name in names]
     wide = [each.set_dims(dict(keys.sizes)).transpose(*keys.dims).values.ravel().tolist() for each in columns]
     found: dict[tuple[str, ...], str] = {}
     for key, *at in zip(keys.values.ravel().astype(str).tolist(), *wide, strict=True):

@@ -29,7 +29,8 @@ class _EndError(KeyboardInterrupt):
     """Exception for the signal `number`, with the reason as its text."""
 
     def __init__(self, number: int, time_limit: str | None) -> None:
-        super().__init__(f"stopped at the time limit of {time_limit}" if number == signal.SIGALRM else "terminated")
+        limit = f"{time_limit} s" if time_limit and time_limit[-1].isdigit() else time_limit
+        super().__init__(f"stopped at the time limit of {limit}" if number == signal.SIGALRM else "terminated")
         self.number = number
 
 
