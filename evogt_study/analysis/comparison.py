@@ -158,7 +158,9 @@ def compare(
     found = [_compare_setup(*each, names, question) for each in setups]
     p = np.array([each["p_value"] for each in found])
     several = int((~np.isnan(p)).sum())
-    more = [f'p-values are not adjusted for the {several} setups ; the family "all" adjusts them'] if several > 1 else []
+    more = (
+        [f'p-values are not adjusted for the {several} setups (the family "all" adjusts them)'] if several > 1 else []
+    )
     if family == "all":
         levels, p = tests.find_holm_levels(p, question.alpha), tests.holm(p)
         more = [f"tests are adjusted for {several} setups together (Holm)"]

@@ -70,8 +70,6 @@ def test_a_study_warns_once_of_all_that_was_left_out(tmp_path):
 
 
 def test_a_direction_of_a_variable_that_no_run_returns_is_named(tmp_path):
-    study = evs.Study(
-        lambda seed: {"accuracy": seed}, axes={"seed": [0, 1]}, output={"better": {"acuracy": "higher"}}
-    )
+    study = evs.Study(lambda seed: {"accuracy": seed}, axes={"seed": [0, 1]}, output={"better": {"acuracy": "higher"}})
     with pytest.warns(ReturnWarning, match="no run returned `acuracy`.* Did you mean `accuracy`"):
         evs.run(study, output=tmp_path / "a.nc")
