@@ -12,7 +12,7 @@ import xarray as xr
 from evogt_study.analysis import statistics
 from evogt_study.analysis.runs import each_once, labels_as_typed, lay_out_units, list_headings, mark_runs
 from evogt_study.analysis.tables import FORMATS, NumberFormat, TableRequest, find_variables, render_table
-from evogt_study.errors import InputError
+from evogt_study.errors import InputError, suggest
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools, Counts, kernel_of
 from evogt_study.inference.means import resample_statistic, student_quantile
@@ -71,7 +71,7 @@ def observed_orders(
     planned = planned if planned is None else _along_parameter(planned, along)
     numeric = [str(name) for name, coord in values.coords.items() if coord.ndim == 1 and coord.dtype.kind in "iuf"]
     if along not in numeric or along not in values.dims:
-        raise InputError(f"`along` must be a numeric axis ({', '.join(numeric) or 'there is none'}), got {along!r}")
+        raise InputError(f"`along` must be a numeric axis, got {along!r}. {suggest(along, numeric)}")
     steps, dims, kernel = values[along].values.astype(float), each_once(over), kernel_of(of)[0]
     if not (steps > 0.0).all() or len(np.unique(steps)) < len(steps):
         raise InputError(f"`along` must be an axis of different positive numbers, got {along} = {steps.tolist()}")

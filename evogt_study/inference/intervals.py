@@ -108,7 +108,7 @@ def interval(samples: Array, how: Interval) -> Array:
     """Return the confidence intervals of samples (..., n, k), as (..., 2).
 
     Below `how.min_units` units, a mean has Student's interval and other statistics have NaN.  With infinite values,
-    only the method order has an interval.
+    only the method "order" gives an interval.
     """
     *lead, units, within = samples.shape
     rows = samples.reshape(math.prod(lead), units, within)

@@ -42,14 +42,14 @@ ONE = ""
 
 
 def load_named_method(
-    method: str | Mapping[str, str], named: Callable[[str], UserCode]
+    method: str | Mapping[str, str], find_user_code: Callable[[str], UserCode]
 ) -> str | UserCode | Alternatives[str | UserCode]:
     """Return the method of a study, or the methods of an axis by axis value.  Raises StudyError for an unknown name."""
     if not isinstance(method, str):
-        parts: Any = tuple((label, load_named_method(reference, named)) for label, reference in method.items())
+        parts: Any = tuple((label, load_named_method(reference, find_user_code)) for label, reference in method.items())
         return Alternatives(parts)
     if ":" in method or (method not in METHODS.own and entry_points(group=GROUP, name=method)):
-        return named(method)
+        return find_user_code(method)
     if method not in METHODS.own:
         raise StudyError(
             f"`method` must be {METHODS.wanted}, file.py:function, package.module:function or an entry "

@@ -36,7 +36,7 @@ def hash_part(kind: str, **parts: Any) -> str:
 
 
 def hash_constant(value: Any) -> str:
-    """Return the form of a number, string, boolean or other constant.  The forms of 1, 1.0 and True differ."""
+    """Return the hash of a number, string, boolean or other constant.  The hashes of 1, 1.0 and True differ."""
     text = value if type(value) is str else hex(value) if type(value) is int else repr(value)
     return hash_part("Constant", type=type(value).__name__, value=text)
 

@@ -223,7 +223,7 @@ def _other_parameters(
 
 
 def _code_changes(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:
-    """Yield the files whose recorded code differs, or all functions if no file differs."""
+    """Yield the files whose recorded code differs, or the functions if only fingerprints differ."""
     codes: list[dict[str, Any]] = [{}, {}]
     for number, data in enumerate((one, other)):
         with suppress(ValueError, LookupError, TypeError):  # no code of the user

@@ -251,7 +251,7 @@ class TimeGrid:
             return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))
         except ParameterError as error:
             wanted = f"a step that divides final_time = {self.final_time:g} and all saved times"
-            raise ParameterError("reference_dt", wanted, dt, remedy=f"use e.g. dt = {self.dt:g}") from error
+            raise ParameterError("reference_dt", wanted, dt, remedy=f"use e.g. {self.dt:g}") from error
 
     # Times are decimal numbers, so a relative rounding error of 1e-9 is allowed.  The grid never changes `dt`.
     @staticmethod

@@ -145,7 +145,7 @@ def solve_arrays(
     problem: Problem, run: Discretisation, share: Share = compute_stage, reference: Reference | None = None,
     norms: Collection[str] = (), passed: tuple[int, ...] = (),
 ) -> Solution:  # fmt: skip
-    """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained), and measure its errors.
+    """Solve a problem with one sampled dictionary (eq:im_retained), and measure the errors.
 
     The solution also contains the states at the steps `passed`, and the errors that `norms` selects from `NORMS`.
     """
@@ -200,7 +200,7 @@ def solve_arrays(
 def _march_trajectories(
     run: Discretisation, system: GalerkinSystem, share: Share, system_key: Hashable, passed: tuple[int, ...]
 ) -> tuple[Trajectory, Trajectory | None]:
-    """Return the states at the observed steps and the states at the steps `passed`."""
+    """Return the states at the observed steps, and the states at the steps in `passed`."""
 
     def march(grid: TimeGrid) -> Trajectory:
         return share("trajectory", (system_key, grid, run.integrator), lambda: run.integrator.march(system, grid))

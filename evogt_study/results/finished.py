@@ -454,9 +454,11 @@ def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> Fin
         known = parse_json(read_bytes(path))
         folder, written = Path(known["file"]).parent, known[DECLARATION]
         study = Study.from_text(
-            known["text"], known["file"], named=lambda reference, _: find_declared_code(reference, folder, written),
+            known["text"],
+            known["file"],
+            find_user_code=lambda reference, _: find_declared_code(reference, folder, written),
             recorded=True,
-        )  # fmt: skip
+        )
     except FileNotFoundError:
         return None
     except UNUSABLE as error:

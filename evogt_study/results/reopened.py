@@ -108,13 +108,13 @@ def study_in(
         file = folder / file.name
     written = str(data.attrs.get(DECLARATION, ""))
 
-    def named(reference: str, _: Sequence[str]) -> UserCode:
+    def find_user_code(reference: str, _: Sequence[str]) -> UserCode:
         return find_declared_code(reference, file.parent, written) if codes is None else codes[reference]
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AccuracyWarning)  # the runs themselves give these warnings
-            return Study.from_text(text, str(file), named=named, recorded=True)
+            return Study.from_text(text, str(file), find_user_code=find_user_code, recorded=True)
     except StudyError as error:
         raise ResultError(f"the study in {path} cannot be used: {error}") from None
 
@@ -131,7 +131,7 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
             else:  # it is not finished
                 texts.append(str(parse_json(read_bytes(description_path(path)))[DECLARATION]))
 
-    def named(reference: str, depends: Sequence[str]) -> UserCode:
+    def find_user_code(reference: str, depends: Sequence[str]) -> UserCode:
         now = find_named_code(reference, file.parent, depends).fingerprint
         for text in texts:
             with suppress(ValueError, LookupError, TypeError):
@@ -145,7 +145,7 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
             f"them with `evogt run {file}`, or count them with `evogt run -n {file}`"
         )
 
-    return Study.from_file(file, named=named)
+    return Study.from_file(file, find_user_code=find_user_code)
 
 
 def code_to_run(

@@ -76,12 +76,12 @@ def parse_toml(text: str) -> dict[str, Any]:
 def parse_json(text: str | bytes) -> Any:
     """Return the content of a JSON text.  Raises ValueError, also for numbers outside of JSON, such as NaN."""
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse_number)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _refuse(name: str) -> Any:
+def _refuse_number(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 

@@ -185,13 +185,13 @@ class StudyArguments:
         text = str([self.table.get(key) for key in ("axes", "zip")])
         objects = tuple((name, data) for name, data in sorted(self.objects.items()) if name in text)
 
-        def named(reference: str, depends: Sequence[str]) -> UserCode:
+        def find_user_code(reference: str, depends: Sequence[str]) -> UserCode:
             code = self.codes.get(reference)
             if code is None or code.kind is not CodeKind.OBJECT:
                 return replace(find_named_code(reference, folder, depends), objects=objects)
             return replace(code, depends=hash_depends(depends, Path(code.folder)), objects=objects)
 
-        return model, file, named
+        return model, file, find_user_code
 
     def write(self, path: Path, folder: Path) -> Path:
         """Write the study to the new file `path`.  `folder` is the base of its relative paths.  Raises StudyError."""

@@ -41,8 +41,8 @@ Columns = Mapping[str, Sequence[Value]]
 class Reader:
     """Reader that checks the values of a study model and creates its method and phases."""
 
-    def __init__(self, table: StudyModel, file: str, named: Named) -> None:
-        self.table, self.file, self.named = table, file, named
+    def __init__(self, table: StudyModel, file: str, find_user_code: Named) -> None:
+        self.table, self.file, self.find_user_code = table, file, find_user_code
         try:
             self.choices = self._read_choices()
             self.spec = self._read_spec()
@@ -93,7 +93,7 @@ class Reader:
                 raise self._place("output.times").mistake("a count, or a list of at least one time", output.times)
             outputs = Output(times, tuple(dict.fromkeys(output.record)), output.grid)
         reference = self.choices.get("method", self.table.method_reference)
-        method = load_named_method(reference, lambda each: self.named(each, self.table.depends))
+        method = load_named_method(reference, lambda each: self.find_user_code(each, self.table.depends))
         problem: object = None if stated is None else self._read_problem(stated, "problem")
         if several := self.choices.get("problem"):
             each = ((label, self._read_problem(raw, f"axes.problem.{label}")) for label, raw in several.items())
@@ -118,7 +118,7 @@ class Reader:
     def _read_problem(self, raw: str | dict[str, Any], where: str) -> object:
         """Return the problem, or the user function that returns the problem.  Raises StudyError."""
         if isinstance(raw, str) and ":" in raw:
-            return self.named(raw, self.table.depends)
+            return self.find_user_code(raw, self.table.depends)
         place = self._place(where)
         try:
             return find_problem_kind(raw).read(raw, Path(self.file).parent, str(place))
@@ -134,7 +134,7 @@ class Reader:
             for text in dict.fromkeys(_iterate_strings(self._given.get(name))):
                 # each once, since naming it reads and hashes its files
                 if parameter.takes_code and ":" in text and text not in references:
-                    references[text] = self.named(text, self.table.depends)
+                    references[text] = self.find_user_code(text, self.table.depends)
                 # a mistake is reported with its place when the value is read
                 with suppress(ParameterError):
                     if parameter.kinds is not None:

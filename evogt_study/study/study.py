@@ -223,14 +223,14 @@ class Study:
         return f"study {self.name}: {len(self):,} cases{points} = {axes}" + (f"\n  {constants}" if constants else "")
 
     @staticmethod
-    def from_file(path: str | Path, *, named: Named | None = None) -> Study:
+    def from_file(path: str | Path, *, find_user_code: Named | None = None) -> Study:
         """Read and check a study file.
 
         Parameters
         ----------
         path : str or Path
             Study file.  Without the key `name`, the study has the name of the file.
-        named : callable, optional
+        find_user_code : callable, optional
             Function that returns the code for a reference such as ``file.py:name``.  By default, the study reads the
             code from the file.
 
@@ -256,10 +256,12 @@ class Study:
             text = read_text(path, "the study file", StudyError, max_bytes=MAX_STUDY_BYTES)
         except StudyError as error:
             raise StudyError(f"{error}{suggest_reader(str(path))}") from None
-        return Study.from_text(text, str(path), named=named)
+        return Study.from_text(text, str(path), find_user_code=find_user_code)
 
     @staticmethod
-    def from_text(text: str, file: str = "study", *, named: Named | None = None, recorded: bool = False) -> Study:
+    def from_text(
+        text: str, file: str = "study", *, find_user_code: Named | None = None, recorded: bool = False
+    ) -> Study:
         """Return the checked study of a TOML text.
 
         Messages name `file`, and relative paths start in its folder.  If the text comes from a result (`recorded`),
@@ -272,7 +274,7 @@ class Study:
             head = "" if model.table_files else f"\n# what the files of [[table]] held\n[{SECTION}]\n"
             text = f"{text.rstrip(chr(10))}\n{head}{tomli_w.dumps(files, indent=2)}"
             model = model.model_copy(update={SECTION: model.table_files | files})
-        code = named or (lambda reference, depends: find_named_code(reference, folder, depends))
+        code = find_user_code or (lambda reference, depends: find_named_code(reference, folder, depends))
         study = _read(model, file, code, warn=not recorded)
         vars(study)["text"] = text
         return study
@@ -320,9 +322,12 @@ def check_study(given: object) -> None:
         raise InputError(f"`study` must be a Study, got {shorten(given)}. Use Study.from_file(PATH)")
 
 
-def _read(model: StudyModel, file: str, named: Named, *, warn: bool = True) -> Study:
+def _read(model: StudyModel, file: str, find_user_code: Named, *, warn: bool = True) -> Study:
     """Return the study that a model describes, with checked values.  Raises StudyError."""
-    reader, study = Reader(model, file, named), object.__new__(Study)  # without __init__, which takes arguments
+    reader, study = (
+        Reader(model, file, find_user_code),
+        object.__new__(Study),
+    )  # without __init__, which takes arguments
     vars(study).update(model=model, file=file, spec=reader.spec, phases=reader.read_phases(warn=warn))
     _check_cases(study)
     return study
@@ -339,8 +344,8 @@ def _check_cases(study: Study) -> None:
             if missing:
                 point = ", ".join(f"{name} = {text_label(at[name])}" for name in space.names if name != SEED)
                 remedy = method.parameters[SEED].remedy if missing[0] == SEED else ""
-                named = ", ".join(f"`{name}`" for name in missing)
-                message = f"{named} must be given ({study.file}, constants.{missing[0]}), got no value"
+                listed = ", ".join(f"`{name}`" for name in missing)
+                message = f"{listed} must be given ({study.file}, constants.{missing[0]}), got no value"
                 remedy = (
                     remedy or f"set {'it' if len(missing) == 1 else 'them'} in [constants], [axes] or a [[when]] rule"
                 )

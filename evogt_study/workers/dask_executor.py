@@ -101,7 +101,7 @@ class Runners(WorkerPlugin):
 
 # errors are returned, since a worker logs a raised error with its traceback
 def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
-    """Compute a batch with the `Runners` of this name, and return pickled records or the error of the batch."""
+    """Compute a batch with the `Runners` called `name`.  Return pickled records, or the error."""
     try:
         if code != package_code():  # before anything is unpacked, which may not be possible with other code
             raise SweepError(

@@ -1,4 +1,4 @@
-"""Define the options of a study, which are arguments of `evs.run` and options of `evogt run`."""
+"""Define the options of `evs.run` and `evogt run`."""
 
 from __future__ import annotations
 

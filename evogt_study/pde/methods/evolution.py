@@ -154,14 +154,14 @@ class Evolution(ProblemCase):
     # the problem identifies the domain.
     @property
     def stages(self) -> Mapping[str, Hashable]:
-        problem = self.method.problem_identity(self.values)
+        problem = self.method.hash_problem(self.values)
         reference = hash_canonical_json(self.reference_content)
         if self.given.reference == references.REFINED:  # one reference for all seeds
             reference += repr(replace(self.discretisation, seed=0))
         return list_stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
 
     def run(self, share: Share) -> Record:
-        problem, identity = self.method.shared_problem(self.values, share), self.method.problem_identity(self.values)
+        problem, identity = self.method.shared_problem(self.values, share), self.method.hash_problem(self.values)
         reference = self.reference(problem)
         if reference is not None:
             reference = references.share_among_workers(reference, identity)

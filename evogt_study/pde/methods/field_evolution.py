@@ -188,7 +188,7 @@ class FieldCase(ProblemCase):
         reference, rule, times = self.make_reference(data), data.domain.quadrature(self.given.validation), None
         if reference is not None:
             times = grid.observed_times
-            reference = references.share_among_workers(reference, self.method.problem_identity(self.values))
+            reference = references.share_among_workers(reference, self.method.hash_problem(self.values))
             known = reference.values(rule.nodes, times)
             variables |= make_scalars({"reference_error": estimate_error(reference, known[-1], rule, times[-1:])})
         elif data.problem.has_exact:

@@ -312,7 +312,7 @@ class ProblemMethod(Method):
         given = [(name, json_text(value)) for name, value in self.problem_values(values).items()]
         return _write_problem_text(self.content_text, tuple(given))
 
-    def problem_identity(self, values: Values) -> str:
+    def hash_problem(self, values: Values) -> str:
         """Return the hash of the text that identifies the problem of a case."""
         return hash_text(self.problem_text(values))
 
@@ -369,7 +369,7 @@ class ProblemMethod(Method):
         with warnings.catch_warnings(
             action="ignore", category=AccuracyWarning
         ):  # the check of the study gives these warnings
-            return share("problem", self.problem_identity(values), lambda: self.problem(values))
+            return share("problem", self.hash_problem(values), lambda: self.problem(values))
 
 
 class ProblemCase(BoundCase):
@@ -542,7 +542,7 @@ class BaselineCase(ProblemCase):
 
     @property
     def stages(self) -> Mapping[str, Hashable]:
-        return {"problem": self.method.problem_identity(self.values)}
+        return {"problem": self.method.hash_problem(self.values)}
 
     @property
     def work(self) -> float | None:

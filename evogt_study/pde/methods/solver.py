@@ -84,7 +84,7 @@ class UserSolverCase(UserCase):
 
     @property
     def stages(self) -> Mapping[str, Hashable]:
-        return {PROBLEM: self.method.problem_identity(self.values)}
+        return {PROBLEM: self.method.hash_problem(self.values)}
 
     @cached_property
     def times(self) -> Array:

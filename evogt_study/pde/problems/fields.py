@@ -356,7 +356,7 @@ def _read_field(name: str, given: Any) -> Field:
 
 @dataclass(frozen=True, eq=False)
 class SymbolicFields:
-    """Expressions of all fields in terms of u - u_b, which the space contains.
+    """Expressions of all fields as functions of u - u_b, which is in the Galerkin space.
 
     `slots` has the symbols of each field and its derivatives.  `coefficients` has c_0 = g and c_l = -F_l of each field,
     which multiply a test function and its derivatives.  `faces` has the flux h of each natural face.

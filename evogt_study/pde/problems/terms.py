@@ -134,8 +134,9 @@ class GridTable:
         lower, upper = np.array([axis[0] for axis in self.axes]), np.array([axis[-1] for axis in self.axes])
         inside = np.clip(nodes, lower, upper)
         if not np.abs(inside - nodes).max() <= 1e-9 * (upper - lower).max():
-            outside = nodes[np.abs(inside - nodes).max(axis=1).argmax()].tolist()
-            raise ProblemError(f"the table of `diffusion` must cover the domain, got no value at {outside}")
+            outside = nodes[np.abs(inside - nodes).max(axis=1).argmax()].round(6).tolist()
+            message = f"the table of `diffusion` must cover the domain, got no value at {outside}"
+            raise ProblemError(f"{message}. Extend the table to the boundary")
         return np.asarray(scipy.interpolate.RegularGridInterpolator(self.axes, self.values)(inside))
 
     def scale(self, function: SpaceTimeFunction) -> SpaceTimeFunction:
@@ -266,7 +267,7 @@ def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, sol
 
 
 class FormulaStatement:
-    """Common part of problems given by formulas, with the fields that each subclass has as a frozen dataclass."""
+    """Base class of problems given by formulas.  Each subclass is a frozen dataclass with these fields."""
 
     dimension: int
     domain: Any
