@@ -87,7 +87,7 @@ def test_the_channel_is_solved(notebooks):
     text = printed_text(notebooks["own_pde"])
     error, reference_error = map(float, re.search(r"error (\S+), known to (\S+)\n", text).groups())
     assert 10 * reference_error < error < 1e-2
-    assert "`exact` must vanish on the boundary, got a value of 1 there; `lifting` states" in text
+    assert "`exact` must vanish on the boundary, got a value of 1 there. State other" in text
     assert 'advection = ["1"]' in text
 
 

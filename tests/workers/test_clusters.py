@@ -160,7 +160,7 @@ def test_a_worker_of_another_version_is_refused_with_both(start_worker, schedule
     study = evs.Study.from_text(small_study)
     with (
         Client(scheduler, set_as_default=False) as client,
-        pytest.raises(SweepError, match=r"a worker has evogt-study 0\.0\.1 \(code \w+\), and this is \d"),
+        pytest.raises(SweepError, match=r"a worker has evogt-study 0\.0\.1 \(code \w+\), but this process has \d"),
     ):
         evs.run(study, client=client)
 
