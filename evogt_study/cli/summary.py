@@ -184,6 +184,9 @@ def compare(
     from evogt_study.analysis.tables import find_variables, format_comparison, select_runs
     from evogt_study.schema.variables import list_accuracy_warnings
 
+    if axis is not None and axis.endswith(".nc"):
+        advice = "Compare two results with `evogt diff`, or join them with `evogt merge --along NAME`"
+        raise InputError(f"`AXIS` must be an axis of {file}, got the file {axis}. {advice}.")
     data = inputs.read_phase(file, "main")
     runs, (name,) = select_runs(data, at), find_variables(data, *([variable] if variable else []))
     values = runs[name]
