@@ -285,9 +285,10 @@ def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
 
 def _check_kind(study: Study, name: str, value: Any) -> None:
     """Raise InputError for a string in place of numbers, such as the mistyped range 0-9."""
-    known = study.axes.get(name) or [study.model.constants.get(name)]
     text = next((each for each in (value if isinstance(value, AxisValues) else [value]) if isinstance(each, str)), None)
-    if text is not None and all(isinstance(each, Number) for each in known):
+    if text is None:
+        return
+    if all(isinstance(each, Number) for each in study.axes.get(name) or [study.model.constants.get(name)]):
         raise InputError(f"`{name}` has numbers in the study, got {text!r}. Use for example a=5, n=10,20 or seed=0..9.")
 
 

@@ -67,7 +67,7 @@ def read_conditions(text: str) -> list[Condition]:
     for part in re.split(r"\s+and\s+", text) if text.strip() else ():
         match = CONDITION.fullmatch(part)
         # a value with an operator is a second condition, unless it is in quotes
-        if match is None or (match[3][0] not in "'\"" and re.search(r"[<>=,]|\bor\b", match[3])):
+        if match is None or (match[3][0] not in "'\"" and re.search(r"[<>=]|\bor\b", match[3])):
             raise InputError(f"`--where` must be conditions such as 'n>40 and method=own', got {part.strip()!r}")
         found.append(Condition(match[1], match[2], match[3].strip("'\"")))
         if found[-1].name == "status" and found[-1].value not in STATUS_NAMES:

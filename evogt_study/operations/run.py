@@ -401,7 +401,7 @@ class StudyRun:
             names = join_names(sorted(left_out), 6)
             warn(f"a result cannot hold {names} of the returned objects, so these parts are left out", ReturnWarning)
         variables = sorted({name for table in tables.values() for name in table.columns})
-        for name in self.study.model.attributes.keys() - set(variables) if variables else ():
+        for name in sorted(self.study.model.attributes.keys() - set(variables)) if variables else ():
             message = f"no run returned `{name}`, a variable that [output.better] or [output.estimand] names"
             warn(f"{message} ({self.study.file}). {suggest(name, variables)}", ReturnWarning)
         return whole

@@ -140,7 +140,7 @@ def test_the_environment_has_the_versions_of_the_result(made):
 def test_the_crate_is_valid(made, tmp_path):
     """Without a network: the validator reads the vocabulary from its cache, where this puts it.
 
-    It is that of RO-Crate 1.3, which adds terms to 1.2.
+    The cache holds the context of RO-Crate 1.3, which adds terms to RO-Crate 1.2.
     """
     services = pytest.importorskip("rocrate_validator.services", reason="roc-validator is not installed (extra test)")
     from requests import Request

@@ -492,7 +492,7 @@ class RunFunctions:
         D, dD = self.space.domain.boundary_factor(nodes, 1)
         return [self._apply_factor(self.space.features.first_order(nodes), D[:, None], dD[0][:, None])]
 
-    # like `evaluate_retained`, but for few nodes in one direction and with the given boundary factor
+    # like `evaluate_retained`, for few nodes in one direction and with the given boundary factor
     def _apply_factor(self, psi: FirstOrder, D: Array, dD: Array) -> tuple[Array, Array]:
         transform = np.ascontiguousarray(self.space.transform)  # small products then take half the time
         values = psi.value @ transform
