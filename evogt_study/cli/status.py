@@ -216,11 +216,11 @@ def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
         raise InputError("`PATH` must be a result or a folder, got none. To list the stores, run `evogt store list`.")
     before = None if older_than is None else time.time() - parse_seconds(older_than, "--older-than")
     for result in _find_results(places):
-        if not store_folder(result).is_dir():
-            print_line(f"no runs are kept beside {result}")
-            continue
-        with lock_result(result):
-            print_line(f"removed {_describe_kept(prune_store(result, before))}")
+        with lock_result(result):  # also of a result without a store: it removes what a killed command left
+            if store_folder(result).is_dir():
+                print_line(f"removed {_describe_kept(prune_store(result, before))}")
+            else:
+                print_line(f"no runs are kept beside {result}")
 
 
 def _find_results(places: tuple[Path, ...]) -> Iterator[Path]:
