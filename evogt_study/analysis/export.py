@@ -17,8 +17,7 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ResultError
 from evogt_study.schema.variables import RUN_METADATA, STATUS_NAMES, status_codes
-from evogt_study.storage.atomic import write_atomically
-from evogt_study.storage.untrusted import hash_file
+from evogt_study.storage.files import hash_file, write_atomically
 from evogt_study.text import escape_text
 
 SUFFIXES = (".csv", ".parquet", ".json")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evogt_study.cli.main import FAILED
-from evogt_study.storage.paths import description_path
+from evogt_study.storage.files import description_path
 from evogt_study.text import CLEAR_LINE, escape_text, print_line
 
 if TYPE_CHECKING:

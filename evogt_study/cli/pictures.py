@@ -116,7 +116,7 @@ def plot(
 
 def write(path: Path, content: bytes) -> None:
     """Write a file completely or not at all.  Raises ResultError if the system cannot write the file."""
-    from evogt_study.storage.atomic import check_writable, write_file
+    from evogt_study.storage.files import check_writable, write_file
 
     check_writable(path)
     write_file(path, content, tidy=True)

@@ -18,7 +18,7 @@ from evogt_study.cli import display, inputs
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
-from evogt_study.storage.paths import default_result
+from evogt_study.storage.files import default_result
 from evogt_study.text import format_duration, print_line, print_text
 from evogt_study.workers.options import RunOptions
 from evogt_study.workers.runner import prestart

@@ -14,7 +14,7 @@ import click
 from evogt_study.cli import display, inputs
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import AccuracyWarning, InputError
-from evogt_study.storage.paths import STORE, default_result, description_path, runs_folder, store_folder
+from evogt_study.storage.files import STORE, default_result, description_path, runs_folder, store_folder
 from evogt_study.text import print_line, print_text
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def status(
     study, path = None, file
     if file.suffix == ".toml":
         from evogt_study.results.reopened import study_as_recorded
-        from evogt_study.storage.untrusted import MAX_STUDY_BYTES, read_text
+        from evogt_study.storage.files import MAX_STUDY_BYTES, read_text
         from evogt_study.study.model import read_toml
 
         text = read_text(file, "the study file", max_bytes=MAX_STUDY_BYTES)

@@ -44,7 +44,7 @@ from evogt_study.methods.streams import CACHED, check_generators
 from evogt_study.methods.syntax import find_function
 from evogt_study.schema.parameters import Parameter, read_anything
 from evogt_study.schema.values import WANTED, from_json, is_composite, json_text, make_coordinate, to_canonical
-from evogt_study.storage.untrusted import hash_file, read_bytes
+from evogt_study.storage.files import hash_file, read_bytes
 
 GROUP = "evogt_study.methods"
 """Group of entry points with which a package registers methods.  A method is a function or a subclass of `Method`."""

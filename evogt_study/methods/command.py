@@ -30,8 +30,7 @@ import numpy as np
 from evogt_study.errors import ReturnError, RunError, StudyError, shorten
 from evogt_study.methods.current_run import make_own_folder
 from evogt_study.schema.values import canonical_json, hash_text
-from evogt_study.storage.atomic import identity
-from evogt_study.storage.untrusted import hash_file, read_text
+from evogt_study.storage.files import hash_file, identity, read_text
 
 STDOUT = "stdout"
 """Name of the standard output of a program in `read`, and of its file in the folder of the run."""

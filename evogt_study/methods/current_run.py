@@ -24,7 +24,7 @@ import numpy as np
 from evogt_study.errors import InputError, ReturnError, RunError, shorten
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, text_label
-from evogt_study.storage.untrusted import read_bytes
+from evogt_study.storage.files import read_bytes
 
 STEP = "step"
 """Dimension of the numbers that a run reports."""

@@ -17,7 +17,7 @@ from types import ModuleType
 
 from evogt_study.errors import StudyError, shorten
 from evogt_study.methods.syntax import hash_of, hash_tree, parse_statements
-from evogt_study.storage.untrusted import hash_file, read_bytes
+from evogt_study.storage.files import hash_file, read_bytes
 
 Contents = tuple[tuple[str, str], ...]
 """Names of files, each with a hash of its content."""

@@ -13,9 +13,8 @@ from evogt_study.errors import EvogtError
 from evogt_study.methods.local_files import read_file_sources
 from evogt_study.results.provenance import PLAN, plan_digest
 from evogt_study.results.run_summary import RunSummary, read_summary
+from evogt_study.storage.files import MAX_STUDY_BYTES, default_result, parse_toml, read_text, shard_folder
 from evogt_study.storage.lease import lock_result
-from evogt_study.storage.paths import default_result, shard_folder
-from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_toml, read_text
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -20,7 +20,7 @@ from evogt_study.results.netcdf import open_partial_result
 from evogt_study.schema.status import Completeness
 from evogt_study.schema.values import NEAR, text_label, to_canonical
 from evogt_study.schema.variables import MAIN, STATUS_NAMES, status_codes
-from evogt_study.storage.paths import description_path
+from evogt_study.storage.files import description_path
 
 CONDITION = re.compile(r"\s*(\w+)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
 COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}

@@ -30,10 +30,8 @@ from evogt_study.results.table import NOT_OK, RunTable
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import FINAL, MAIN
-from evogt_study.storage.atomic import check_result_place
+from evogt_study.storage.files import check_result_place, parse_toml, paths_of
 from evogt_study.storage.lease import lock_result
-from evogt_study.storage.paths import paths_of
-from evogt_study.storage.untrusted import parse_toml
 from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.model import write_toml
 from evogt_study.study.phases import Candidate, Pilot, join_values

@@ -18,10 +18,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from evogt_study.errors import ResultError
-from evogt_study.storage.atomic import write_atomically
+from evogt_study.storage.files import claims_folder, parse_json, progress_file, read_bytes, write_atomically
 from evogt_study.storage.lease import Lease, count_active_claims, find_writer
-from evogt_study.storage.paths import claims_folder, progress_file
-from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.text import escape_text, format_duration
 
 Listener = Callable[["ProgressEvent"], None]

@@ -54,14 +54,16 @@ from evogt_study.results.run_summary import RunSummary
 from evogt_study.results.table import FINISHED, RunTable
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
 from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_accuracy
-from evogt_study.storage.atomic import (
+from evogt_study.storage.files import (
     check_result_place,
+    claims_folder,
     make_folder,
     remove_unfinished,
     retry_if_replaced,
+    runs_folder,
+    store_folder,
 )
 from evogt_study.storage.lease import count_active_claims, find_writer, lock_result, make_temporary_folder
-from evogt_study.storage.paths import claims_folder, runs_folder, store_folder
 from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Plan, count_needs

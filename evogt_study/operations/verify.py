@@ -26,8 +26,7 @@ from evogt_study.results.table import RunTable, are_equal
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import MAIN, Status, status_codes
 from evogt_study.storage.arrays import slabs
-from evogt_study.storage.atomic import resolve_link
-from evogt_study.storage.paths import description_path
+from evogt_study.storage.files import description_path, resolve_link
 from evogt_study.study.phases import join_values
 
 Announce = Callable[[Sequence[str]], None]

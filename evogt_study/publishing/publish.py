@@ -24,8 +24,7 @@ from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import open_phases, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.schema.variables import MAIN
-from evogt_study.storage.atomic import write_atomically
-from evogt_study.storage.untrusted import hash_file, read_bytes, read_text
+from evogt_study.storage.files import hash_file, read_bytes, read_text, write_atomically
 from evogt_study.text import escape_text
 
 _DECLARATION = "bagit.txt"

@@ -31,12 +31,19 @@ from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_AT
 from evogt_study.results.table import FINISHED, NOT_OK, RunTable
 from evogt_study.schema.records import VARIABLE, RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
-from evogt_study.storage import atomic
+from evogt_study.storage import files
 from evogt_study.storage.arrays import SLAB, File, close_files, slabs
+from evogt_study.storage.files import (
+    CLAIMS,
+    FOLDERS_OF_SHARDS,
+    PROGRESS,
+    description_path,
+    parse_json,
+    read_bytes,
+    store_folder,
+)
+from evogt_study.storage.files import shard_folder as shard_folder
 from evogt_study.storage.lease import remove_claims
-from evogt_study.storage.paths import CLAIMS, FOLDERS_OF_SHARDS, PROGRESS, description_path, store_folder
-from evogt_study.storage.paths import shard_folder as shard_folder
-from evogt_study.storage.untrusted import parse_json, read_bytes
 from evogt_study.study.case_space import Keys, ParameterTable
 from evogt_study.study.plan import Plan
 from evogt_study.study.study import Study, describe_changes
@@ -59,8 +66,8 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
     # named by content: a batch that is computed twice writes the same file, so no run counts twice
     path = folder / f"{sha256(','.join(records.keys).encode()).hexdigest()[:20]}{SUFFIX}"
     try:
-        atomic.make_folder(folder)
-        with atomic.write_atomically(path) as temporary, temporary.open("w+b") as file:
+        files.make_folder(folder)
+        with files.write_atomically(path) as temporary, temporary.open("w+b") as file:
             append(file, File(path), Index({"": pack_records(records)}, {}, about=about))
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
@@ -213,7 +220,7 @@ def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
     paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
     paths = [path for path in paths if path.resolve() not in own]  # a link to the result is the result
     for path in paths:
-        if path.suffix in atomic.RESULT_SUFFIXES[:-1] and path.is_file():
+        if path.suffix in files.RESULT_SUFFIXES[:-1] and path.is_file():
             source = ResultFile(path)
             with suppress(ResultError):  # a file without a valid index is used only if the user names it
                 if result is None or source.index is not None:
@@ -438,13 +445,13 @@ def read_finished_runs(
         reader = FinishedRuns(study, path, others, check=variables is None)
         return reader if reader.fill_phases(variables) else None
 
-    return atomic.retry_if_replaced(path, read)
+    return files.retry_if_replaced(path, read)
 
 
 def describe(result: Path, study: Study) -> None:
     """Write the study text beside its shards, so that readers need no study file.  Raises ResultError."""
     described = {"file": study.file, "text": study.text, DECLARATION: study.spec.declaration}
-    atomic.write_file(description_path(result), json.dumps(described).encode())
+    files.write_file(description_path(result), json.dumps(described).encode())
 
 
 def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> FinishedRuns | None:
@@ -483,7 +490,7 @@ def read_partial_result(result: Path, variables: Sequence[str] | None = None) ->
                     found[phase] = load_result(result, old)
         return found
 
-    return atomic.retry_if_replaced(result, read)
+    return files.retry_if_replaced(result, read)
 
 
 @dataclass(frozen=True)
@@ -520,6 +527,6 @@ def prune_store(result: Path, before: float | None = None) -> Kept:
     for path in shard_files(found.folder) if before is None else [path for path, *_ in gone]:
         path.unlink(missing_ok=True)
     if before is None:
-        atomic.remove_unfinished(found.folder)  # the caller has the lease, so no process is writing them
+        files.remove_unfinished(found.folder)  # the caller has the lease, so no process is writing them
     remove_empty(found.folder)
     return Kept(found.folder, gone)

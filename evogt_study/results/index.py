@@ -29,7 +29,8 @@ from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.run_summary import END, MAGIC, RunSummary, append_summary
 from evogt_study.schema.records import COORDINATE, RunRecords, Stack
 from evogt_study.schema.variables import MAIN, PREFIX, Status
-from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, checksum, dtype_in_file, unpack_bytes
+from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, dtype_in_file, unpack_bytes
+from evogt_study.storage.files import checksum
 from evogt_study.storage.hdf5 import HDF5_LOCK, NO_VARIABLE
 from evogt_study.study.case_space import MAX_CASES, Keys
 

@@ -33,9 +33,8 @@ from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, find_group_name
 from evogt_study.storage import arrays
 from evogt_study.storage.arrays import File, Form, pack
-from evogt_study.storage.atomic import make_folder, resolve_link, write_atomically
+from evogt_study.storage.files import checksum, description_path, make_folder, resolve_link, write_atomically
 from evogt_study.storage.hdf5 import HDF5_LOCK, Group, NetCDFFile
-from evogt_study.storage.paths import description_path
 
 if TYPE_CHECKING:
     from evogt_study.results.table import RunColumn, RunTable
@@ -175,12 +174,12 @@ class _GroupWriter(Group):
         places: list[tuple[Any, bytes, int, int]] = []
         if content is not None and content.size:
             is_text = dtype.hasobject
-            found[()] = None, arrays.checksum(*(content.ravel() if is_text else [np.ascontiguousarray(content).data]))
+            found[()] = None, checksum(*(content.ravel() if is_text else [np.ascontiguousarray(content).data]))
             places = [] if is_text else [(*found[()], made.get_offset(), made.get_storage_size())]
         for start, packed, mark, cases in chunks:
             made.write_direct_chunk(start, packed)
             self.file.check()
-            found[start] = cases, mark or arrays.checksum(packed)
+            found[start] = cases, mark or checksum(packed)
         if chunk is not None:
             made.chunk_iter(lambda info: places.append((*found[info.chunk_offset], info.byte_offset, info.size)))
         marks = [(start, mark) for start, (_, mark) in found.items()]

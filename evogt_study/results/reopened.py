@@ -26,8 +26,7 @@ from evogt_study.results.netcdf import open_phases
 from evogt_study.results.run_metadata import CONCATENATED
 from evogt_study.schema.values import find_value, text_label
 from evogt_study.schema.variables import MAIN
-from evogt_study.storage.paths import description_path
-from evogt_study.storage.untrusted import MAX_STUDY_BYTES, parse_json, read_bytes, read_text
+from evogt_study.storage.files import MAX_STUDY_BYTES, description_path, parse_json, read_bytes, read_text
 from evogt_study.study.case_space import CaseSpace, ParameterTable, join_names
 from evogt_study.study.model import read_toml
 from evogt_study.study.phases import Candidate, Pilot, join_values

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import xxhash
 
 from evogt_study.schema.status import Completeness, Message, Status
-from evogt_study.storage.untrusted import checksum
+from evogt_study.storage.files import checksum
 
 MAGIC = b"evogt index 1\n\0\0"
 END = struct.Struct("<QQ16s16s16s")

@@ -24,8 +24,7 @@ from filelock import FileLock
 from isal import isal_zlib
 
 from evogt_study.errors import ResultError
-from evogt_study.storage.atomic import write_atomically
-from evogt_study.storage.untrusted import checksum as checksum
+from evogt_study.storage.files import checksum, write_atomically
 
 Array = npt.NDArray[np.float64]
 SLAB = 2**15  # largest number of values in a slab: 256 KiB of numbers, and some MB of Python strings

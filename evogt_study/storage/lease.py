@@ -32,7 +32,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from evogt_study.errors import ResultError
-from evogt_study.storage import atomic
+from evogt_study.storage import files
 
 HEARTBEAT_SECONDS = 10.0
 SILENT_SECONDS = 120.0
@@ -71,7 +71,7 @@ class Lease:
         """Return True if the holder is gone.  `now` is the time on the clock of the file system."""
         if self.is_released or not self.signature:
             return self.is_released or now - self.changed > UNSIGNED_SECONDS
-        return atomic.has_ended(self.signature) or now - self.changed > SILENT_SECONDS
+        return files.has_ended(self.signature) or now - self.changed > SILENT_SECONDS
 
     def is_current(self) -> bool:
         """Return False if another process holds the lease, or if the file is missing.  Raises OSError."""
@@ -88,7 +88,7 @@ class Lease:
 
     def refusal(self) -> ResultError:
         """Return the error for a process that cannot write because another process holds this lease."""
-        here = self.signature["machine"] == atomic.process_identity()["machine"]
+        here = self.signature["machine"] == files.process_identity()["machine"]
         gone = f" If that process has ended, remove {self.path}, or run again {SILENT_SECONDS:.0f} s after its end."
         return ResultError(
             f"another process is writing {self.path.with_suffix('')} ({self.describe()}). Wait for it, or choose "
@@ -127,7 +127,7 @@ def _look(path: Path) -> Lease | None:
 def _create(path: Path, n_lost: int) -> Lease | None:
     """Create and sign a lease file.  Return None if the file exists.  Raises OSError."""
     since, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
-    holder = {"host": socket.gethostname(), **atomic.process_identity(), "since": since, "token": token}
+    holder = {"host": socket.gethostname(), **files.process_identity(), "since": since, "token": token}
     try:
         file = path.open("xb")
     except FileExistsError:
@@ -200,7 +200,7 @@ def _renew(leases: Collection[Lease]) -> Iterator[None]:
 
 def lock_file(result: Path) -> Path:
     """Return the lease file of a result."""
-    result = atomic.resolve_link(result)  # a link and its target have one lease
+    result = files.resolve_link(result)  # a link and its target have one lease
     return result.with_name(result.name + ".lock")
 
 
@@ -215,7 +215,7 @@ def lock_result(result: Path) -> Iterator[Callable[[], None]]:
     end = time.monotonic() + 2 * UNSIGNED_SECONDS
     try:
         try:
-            made = atomic.make_folder(path.parent)
+            made = files.make_folder(path.parent)
             while (lease := _take(path)) is None:  # another process may be signing it or taking it over
                 if (found := find_writer(result)) and found.lives:
                     raise found.refusal()
@@ -225,13 +225,13 @@ def lock_result(result: Path) -> Iterator[Callable[[], None]]:
         except OSError as error:
             raise ResultError(f"cannot write {path}: {error.strerror}. Choose another output file.") from None
         try:
-            atomic.remove_unfinished(path.parent, path.stem)
+            files.remove_unfinished(path.parent, path.stem)
             with _renew([lease]):
                 yield lease.check
         finally:
             lease.remove()
     finally:
-        atomic.remove_created_folders(made)
+        files.remove_created_folders(made)
 
 
 def find_writer(result: Path) -> Lease | None:
@@ -321,7 +321,7 @@ class Claims:
 def open_claims(folder: Path) -> Claims:
     """Return the claims in a folder, and make the folder if it is missing.  Raises ResultError."""
     try:
-        atomic.make_folder(folder)
+        files.make_folder(folder)
     except OSError as error:
         raise ResultError(f"cannot write in {folder}: {error.strerror}. Choose another output file.") from None
     return Claims(folder)
@@ -346,9 +346,9 @@ def remove_claims(root: Path) -> None:
 def make_temporary_folder() -> Path:
     """Return the temporary folder of this command, and remove the folders of killed commands of this machine."""
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
-        if atomic.is_left_over(left.name):
+        if files.is_left_over(left.name):
             shutil.rmtree(left, ignore_errors=True)
-    folder, process = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX + atomic.process_mark())), os.getpid()
+    folder, process = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX + files.process_mark())), os.getpid()
 
     def remove() -> None:
         if os.getpid() == process:  # not one that this process has forked

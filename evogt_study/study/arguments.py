@@ -18,7 +18,7 @@ from evogt_study.methods.code import CodeKind, UserCode, find_named_code, make_c
 from evogt_study.methods.local_files import hash_depends
 from evogt_study.methods.problem_kind import is_problem, states_problem
 from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, to_json, to_plain
-from evogt_study.storage.atomic import is_utf8, write_atomically
+from evogt_study.storage.files import is_utf8, write_atomically
 from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, read_files
 from evogt_study.study.model import StudyModel, validate_table, write_toml
 

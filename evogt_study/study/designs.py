@@ -23,7 +23,7 @@ import numpy.typing as npt
 import scipy  # imports its parts when they are first used: `stats` takes half a second, which only samples need
 
 from evogt_study.errors import AccuracyWarning, InputError, StudyError, shorten, warn
-from evogt_study.storage.untrusted import read_text
+from evogt_study.storage.files import read_text
 from evogt_study.study.case_space import MAX_CASES, Axis
 from evogt_study.study.model import PointsTable, SampleTable, SeedRange, StudyModel, ZipTable
 from evogt_study.study.parameter_values import Declared, SourceLocation, list_values, round_digits

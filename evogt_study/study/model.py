@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evogt_study.errors import ParameterError, StudyError, as_sentence, shorten, suggest
 from evogt_study.schema.variables import BETTER, ESTIMAND, parse_better
-from evogt_study.storage.untrusted import parse_toml
+from evogt_study.storage.files import parse_toml
 from evogt_study.study.case_space import MAX_CASES
 
 _ORCID = re.compile(r"(\d{4}-){3}\d{3}[\dX]", re.ASCII)

@@ -20,8 +20,7 @@ from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.streams import RNG
 from evogt_study.schema.values import Values, make_coordinate, text_label
 from evogt_study.schema.variables import PILOT
-from evogt_study.storage.atomic import is_utf8
-from evogt_study.storage.untrusted import MAX_STUDY_BYTES, read_text
+from evogt_study.storage.files import MAX_STUDY_BYTES, is_utf8, read_text
 from evogt_study.study.arguments import StudyArguments
 from evogt_study.study.case_space import CaseSpace, ParameterTable
 from evogt_study.study.designs import SECTION, StatedDesign, read_files

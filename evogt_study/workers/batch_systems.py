@@ -13,8 +13,7 @@ from pathlib import Path
 
 from evogt_study.errors import InputError, ResultError
 from evogt_study.schema.records import NO_NEEDS, Needs
-from evogt_study.storage.atomic import check_result_place, make_folder
-from evogt_study.storage.paths import jobs_folder
+from evogt_study.storage.files import check_result_place, jobs_folder, make_folder
 
 SUBMIT_SECONDS = 120
 """Timeout of a submission, in s.  The commands of SLURM repeat a request to a busy server for up to a minute."""

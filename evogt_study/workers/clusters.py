@@ -22,8 +22,8 @@ from distributed.system import MEMORY_LIMIT
 
 from evogt_study.errors import InputError, shorten
 from evogt_study.storage.arrays import SHARED_FOLDER
+from evogt_study.storage.files import read_bytes
 from evogt_study.storage.lease import make_temporary_folder
-from evogt_study.storage.untrusted import read_bytes
 from evogt_study.workers.dask_executor import DaskExecutor
 from evogt_study.workers.options import RunOptions
 from evogt_study.workers.runner import RunnerLimits

@@ -16,9 +16,8 @@ from evogt_study.errors import ResultError
 from evogt_study.results.finished import ShardFolder, shard_folder
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, Needs, RunRecords
-from evogt_study.storage.atomic import identity
+from evogt_study.storage.files import claims_folder, identity
 from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, find_writer, open_claims
-from evogt_study.storage.paths import claims_folder
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Order, Plan
 from evogt_study.text import format_duration

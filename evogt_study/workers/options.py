@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import InputError, shorten
-from evogt_study.storage.paths import paths_of
+from evogt_study.storage.files import paths_of
 
 
 def _option(default: Any, help: str, metavar: str = "") -> Any:  # click's name

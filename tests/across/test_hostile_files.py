@@ -22,7 +22,8 @@ from evogt_study.errors import DamagedResultError
 from evogt_study.results import index
 from evogt_study.results.run_metadata import SCHEMA_VERSION
 from evogt_study.schema.records import RunRecords, Stack
-from evogt_study.storage.arrays import LARGE_BYTES, Packed, checksum
+from evogt_study.storage.arrays import LARGE_BYTES, Packed
+from evogt_study.storage.files import checksum
 
 MAX_SECONDS, MAX_MEGABYTES = 2.0, 200.0
 STUDY = 'name = "own"\nmethod = "method.py:f"\n[axes]\nseed = [0]\n'

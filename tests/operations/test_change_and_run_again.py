@@ -12,7 +12,7 @@ import evogt_study as evs
 from evogt_study.errors import InputError, StoreWarning
 from evogt_study.results.finished import read_finished_runs, read_store
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.storage.paths import shard_folder, store_folder
+from evogt_study.storage.files import shard_folder, store_folder
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from helpers import eventually, read_study, same_numbers
 
-from evogt_study.storage.paths import shard_folder
+from evogt_study.storage.files import shard_folder
 
 PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 PIPES = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

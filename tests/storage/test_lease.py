@@ -15,7 +15,7 @@ from helpers import eventually
 
 from evogt_study.errors import ResultError
 from evogt_study.storage import lease
-from evogt_study.storage.atomic import process_mark
+from evogt_study.storage.files import process_mark
 from evogt_study.storage.lease import (
     SILENT_SECONDS,
     UNSIGNED_SECONDS,

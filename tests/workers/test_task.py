@@ -15,8 +15,8 @@ import evogt_study as evs
 from evogt_study.errors import ResultError
 from evogt_study.operations.progress import read_computation
 from evogt_study.operations.run import run_task, run_to_file
+from evogt_study.storage.files import claims_folder, shard_folder
 from evogt_study.storage.lease import lock_result, open_claims
-from evogt_study.storage.paths import claims_folder, shard_folder
 
 pytestmark = pytest.mark.long
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains.triangulated import Segmented, triangulate
 from evogt_study.pde.numerics import Array
-from evogt_study.storage.untrusted import open_file
+from evogt_study.storage.files import open_file
 
 MAX_MESH_BYTES = 64 * 2**20
 """Largest size of a mesh file in bytes.  A file with a million triangles has 40 MB."""

@@ -20,7 +20,7 @@ from evogt_study.pde.domains.box import DIRECTIONS
 from evogt_study.pde.galerkin.problem import NonlinearReaction, NonSeparable, Separable, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics import Array
 from evogt_study.pde.problems.expressions import COORDINATES, make_nodal
-from evogt_study.storage.untrusted import read_text
+from evogt_study.storage.files import read_text
 from evogt_study.study.model import TomlTable
 
 MAX_TABLE_BYTES = 64 * 2**20

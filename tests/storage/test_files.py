@@ -21,7 +21,7 @@ from evogt_study.results.finished import (
     write_shard,
 )
 from evogt_study.schema.variables import Status
-from evogt_study.storage.atomic import process_mark, remove_unfinished, write_atomically
+from evogt_study.storage.files import process_mark, remove_unfinished, write_atomically
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -126,7 +126,7 @@ def test_what_a_killed_process_left_of_a_file_is_removed_by_the_next_that_writes
     code = """
 import os, sys
 from pathlib import Path
-from evogt_study.storage.atomic import write_atomically
+from evogt_study.storage.files import write_atomically
 with write_atomically(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     os._exit(9)
