@@ -1,4 +1,4 @@
-"""All errors and warnings of the package.
+"""All errors and warnings of the package, and the status of runs.
 
 An `InputError` is a mistake in the input of the user.  The command prints the message, exits with code 2 and writes
 nothing.  A `RunError` occurs inside a run.  A `RunError` becomes the status and the message of the run, and the study
@@ -11,7 +11,9 @@ import contextlib
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -208,3 +210,68 @@ def cut(text: str, limit: int) -> str:
     """Return `text` without its middle part if it is longer than `limit`."""
     tail = (limit - 3) // 2
     return text if len(text) <= limit else f"{text[: limit - 3 - tail]}...{text[-tail:]}"
+
+
+# --- status of runs ---------------------------------------------------------------------------------------------------
+
+
+# files hold these numbers: add a new status at the end
+class Status(IntEnum):
+    """Status of a run."""
+
+    not_run = 0
+    ok = 1
+    failed = 2
+    diverged = 3
+    timed_out = 4
+    lost = 5
+
+
+@dataclass(frozen=True)
+class Message:
+    """Group of run messages that differ only in their numbers, with the number of runs and one example."""
+
+    text: str
+    count: int
+    where: str
+    at: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """Numbers of runs that are "not run" or "not ok", by the values of one axis.
+
+    `values` holds the first axis values with such runs, each with the number of such runs and the number of planned
+    runs.  `more` is the number of further axis values with such runs.
+    """
+
+    state: str
+    axis: str
+    values: Sequence[tuple[str, int, int]]
+    more: int
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """Numbers of planned, finished and missing runs of a study, and the most frequent messages.
+
+    A run that several cases share counts once.  `points` is the number of cases.
+    """
+
+    points: int
+    planned: int
+    counts: Mapping[str, int]
+    lacking: Sequence[Lacking]
+    messages: Sequence[Message]
+
+    @property
+    def ok(self) -> int:
+        """Number of runs with status ok."""
+        return self.counts.get(Status.ok.name, 0)
+
+    def describe(self) -> str:
+        """Return the numbers of runs by status, such as "238 of 240 runs are ok; 1 failed, 1 diverged"."""
+        rest = [f"{count:,} {name.replace('_', ' ')}" for name, count in self.counts.items() if name != Status.ok.name]
+        if not rest:
+            return f"All {self.planned:,} runs are ok" if self.planned > 1 else "The one run is ok"
+        return f"{self.ok:,} of {self.planned:,} runs are ok; {', '.join(rest)}"

@@ -11,7 +11,7 @@ import pytest
 import evogt_study as evs
 from evogt_study import pde
 from evogt_study.errors import ParameterError, StudyError
-from evogt_study.methods.problem_kind import PROBLEM_KINDS
+from evogt_study.methods.protocol import PROBLEM_KINDS
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS

@@ -19,7 +19,7 @@ from evogt_study.analysis.runs import DRAWN, KEYS, each_once
 from evogt_study.analysis.statistics import check_array
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
-from evogt_study.methods.streams import ALL, NONE, STREAMS
+from evogt_study.methods.current_run import ALL, NONE, STREAMS
 from evogt_study.schema.variables import DESIGN
 
 GIVEN = ("table", "zip", "unstated")  # rules of points that were listed, whose parameters may depend on each other

@@ -18,9 +18,8 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from evogt_study.errors import InputError, ParameterError
+from evogt_study.errors import Completeness, InputError, Lacking, Message, ParameterError, Status
 from evogt_study.inference.kernels import Array, Bools
-from evogt_study.schema.status import Completeness, Lacking, Message, Status
 from evogt_study.schema.values import find_value, text_label, to_canonical
 from evogt_study.schema.variables import status_codes
 from evogt_study.storage.arrays import slabs

@@ -24,9 +24,9 @@ from evogt_study.text import CLEAR_LINE, escape_text, print_line
 if TYPE_CHECKING:
     import xarray as xr
 
+    from evogt_study.errors import Completeness
     from evogt_study.operations.progress import Listener, ProgressEvent
     from evogt_study.results.run_summary import RunSummary
-    from evogt_study.schema.status import Completeness
 
 LINE_SECONDS = 5.0
 BAR_WIDTH = 30
@@ -124,7 +124,7 @@ def format_software(data: xr.Dataset) -> Iterator[str]:
 
 def describe_runs_as_json(phases: Mapping[str, Completeness]) -> dict[str, Any]:
     """Return the run counts and the error messages of each phase for JSON."""
-    from evogt_study.schema.status import Status
+    from evogt_study.errors import Status
 
     return {
         phase: {

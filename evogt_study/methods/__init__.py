@@ -1,15 +1,11 @@
 """Methods that a study can run.
 
-- `protocol`: contract of a method: `Method`, `BoundCase`, `StageCache`, `MethodSpec`
+- `protocol`: contracts of a method and of a kind of problem: `Method`, `BoundCase`, `ProblemKind`
 - `loading`: search for the method that a study names
-- `problem_kind`: contract of a kind of problem: `ProblemKind`, `ProblemObject`
-- `command`: run of a program as a method
-- `current_run`: folder, checkpoint and progress of the current run
-- `code`: `UserCode`, a function of a file, a module or a notebook
+- `code`: `UserCode`, a function of a file, a module or a notebook; `MethodSpec`, from which a worker makes the method
 - `fingerprint`: hash of the source that a function depends on
-- `syntax`: parser of Python text into statements and their names
-- `local_files`: search and hashes of user files
-- `function`: run of a user function as a method
-- `returned`: conversion of a returned object to a record
-- `streams`: generator `rng`, and seeds of the global generators
+- `python_files`: hashes, imports, statements and names of Python files
+- `function`: run of a user function as a method, and conversion of the returned object to a record
+- `command`: run of a program as a method
+- `current_run`: random streams, folder, checkpoint and progress of the current run
 """

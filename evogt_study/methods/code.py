@@ -7,6 +7,7 @@ code.  Commands can therefore read, merge and check a result without running the
 
 from __future__ import annotations
 
+import dis
 import functools
 import hashlib
 import importlib
@@ -15,12 +16,14 @@ import io
 import json
 import operator
 import pickle
+import random
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache
 from importlib.abc import MetaPathFinder
@@ -29,23 +32,24 @@ from importlib.metadata import entry_points
 from itertools import accumulate
 from os.path import normpath
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType, SimpleNamespace
-from typing import Any
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any, Generic, TypeVar
 
 import cloudpickle
+import numpy as np
 
 from evogt_study.errors import StudyError, cut, shorten
-from evogt_study.methods import local_files
+from evogt_study.methods import python_files
 from evogt_study.methods.command import Program, is_command
+from evogt_study.methods.current_run import CACHED, GLOBAL_GENERATORS
 from evogt_study.methods.fingerprint import UsedCode, fingerprint_file, fingerprint_object
-from evogt_study.methods.local_files import Contents, is_local
-from evogt_study.methods.problem_kind import find_problem_kind, is_problem
-from evogt_study.methods.streams import CACHED, check_generators
-from evogt_study.methods.syntax import find_function
+from evogt_study.methods.protocol import find_problem_kind, is_problem
+from evogt_study.methods.python_files import Contents, find_function, is_local, iterate_codes, unwrap
 from evogt_study.schema.parameters import Parameter, read_anything
 from evogt_study.schema.values import WANTED, from_json, is_composite, json_text, make_coordinate, to_canonical
 from evogt_study.storage.files import hash_file, read_bytes
 
+Part = TypeVar("Part")
 GROUP = "evogt_study.methods"
 """Group of entry points with which a package registers methods.  A method is a function or a subclass of `Method`."""
 INSTALLED = ("site-packages", "dist-packages")
@@ -181,7 +185,7 @@ class UserCode:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of everything that the code depends on, except its name in the study."""
-        return self.recorded or local_files.add_depends(self.content, self.depends, Path(self.folder))
+        return self.recorded or python_files.add_depends(self.content, self.depends, Path(self.folder))
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -227,7 +231,7 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
         program.check()
         return UserCode(
             kind=CodeKind.COMMAND, reference=reference, attribute=Path(program.words[0]).stem,
-            folder=str(folder.resolve()), depends=local_files.hash_depends(depends, folder), content=program.content,
+            folder=str(folder.resolve()), depends=python_files.hash_depends(depends, folder), content=program.content,
             files=tuple(sorted(program.hash_files().items())), text=reference,
         )  # fmt: skip
     file, _, attribute = reference.rpartition(":")
@@ -250,8 +254,8 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
         path, source, root, package, content = _find_installed(module, attribute, reference)
     return UserCode(
         kind=kind, reference=reference, attribute=attribute, module=module, path=str(path),
-        folder=str(folder.resolve()), depends=local_files.hash_depends(depends, folder), content=content, used=used,
-        files=local_files.hash_code_files(path, source, root, package or module, folder, depends), text=source,
+        folder=str(folder.resolve()), depends=python_files.hash_depends(depends, folder), content=content, used=used,
+        files=python_files.hash_code_files(path, source, root, package or module, folder, depends), text=source,
     )  # fmt: skip
 
 
@@ -445,10 +449,10 @@ def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, 
         message = f"must have the form file.py:name or package.module:name, got {module!r}: {cut(str(error), 80)}"
         raise StudyError(f"`{reference}` {message}") from None
     _check_not_standard(module, reference, path)
-    source = local_files.read_source(path) if path.suffix == ".py" else ""
+    source = python_files.read_source(path) if path.suffix == ".py" else ""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     root = path.parents[len(package.split("."))] if package else path.parent
-    content = _hash_source(source, attribute, path, root, package)[0] if source else local_files.hash_content(path)
+    content = _hash_source(source, attribute, path, root, package)[0] if source else python_files.hash_content(path)
     return path, source, root, package, content
 
 
@@ -533,3 +537,196 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
 
 def _make_cached(function: Any, parameters: Mapping[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """Text and scalars from which a worker creates the method.
+
+    `references` are user functions that are reference solutions.  `common` has the type
+    `evogt_study.methods.current_run.Common`.  `kinds` lists the classes that parameters name (`Parameter.kinds`).  Each
+    entry of `kinds` holds a parameter, the name of a class, and a hash of its declared parameters.
+    """
+
+    method: str | UserCode | Alternatives[str | UserCode]
+    problem: object | Alternatives[object] | None
+    output: Output | None
+    references: tuple[UserCode, ...] = ()
+    common: str | tuple[str, ...] = "all"
+    kinds: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def codes(self) -> tuple[UserCode, ...]:
+        """User code of the method, the problem and the references."""
+        parts: list[object] = []
+        for whole in (self.method, self.problem):
+            parts += [part for _, part in whole.options] if isinstance(whole, Alternatives) else [whole]
+        parts += self.references
+        return tuple({part.reference: part for part in parts if isinstance(part, UserCode)}.values())
+
+    @property
+    def declaration(self) -> str:
+        """Declarations of all user code as JSON, or "" without user code."""
+        known = {code.reference: code.declared for code in self.codes}
+        return json_text({"codes": known}) if known else ""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Texts of the user code that affect the results."""
+        return tuple(text for code in self.codes for text in code.sources)
+
+    def with_codes(self, change: Callable[[UserCode], UserCode]) -> MethodSpec:
+        """Return the spec with `change` applied to each of `codes`."""
+
+        def changed(whole: Any) -> Any:
+            if isinstance(whole, Alternatives):
+                return Alternatives(tuple((label, changed(part)) for label, part in whole.options))
+            return change(whole) if isinstance(whole, UserCode) else whole
+
+        references = tuple(map(change, self.references))
+        return replace(self, method=changed(self.method), problem=changed(self.problem), references=references)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Outputs to record besides scalars.
+
+    `times` has the form of the argument of `TimeGrid.of`.  `record` lists names of variables.  `grid` is the number of
+    grid points of a field in each dimension.
+    """
+
+    times: int | tuple[float, ...] = 2
+    record: tuple[str, ...] = ()
+    # odd, so that the middle is a point; a field of 65 x 65 has 34 kB
+    grid: int = 65
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """Canonical JSON of `record` and `grid` for the setup of a case.  `grid` is null if no field is recorded."""
+        grid = str(self.grid) if "field" in self.record else "null"
+        return {"record": json_text(sorted(self.record)), "grid": grid}
+
+
+@dataclass(frozen=True)
+class Alternatives(Generic[Part]):
+    """Methods or problems by the values of an axis."""
+
+    options: tuple[tuple[str, Part], ...]
+
+
+# --- random generators ------------------------------------------------------------------------------------------------
+
+GENERATORS = (
+    np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence, random.Random,
+)  # fmt: skip
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
+MAX_OBJECTS = 100_000
+"""Largest number of objects to search, which takes 0.3 s.  A larger graph is library data, such as a mesh."""
+
+
+def check_generators(function: Any, reference: str) -> None:
+    """Raise StudyError if a function captures a random generator."""
+    waiting, seen = deque([("", function)]), dict[int, Any]()
+    while waiting and len(seen) < MAX_OBJECTS:
+        name, value = waiting.popleft()
+        if isinstance(value, _PLAIN) or id(value) in seen:
+            continue
+        seen[id(value)] = value  # with the value, so that no other has its number
+        if isinstance(value, GENERATORS):
+            if not isinstance(value, random.SystemRandom) and not any(value is each for each in GLOBAL_GENERATORS):
+                raise StudyError(
+                    f"`{name or type(value).__name__}` of {reference} is a random generator, whose draws every worker "
+                    "would repeat. Add an argument `rng` to the function, or create the generator inside the function "
+                    "with np.random.default_rng(seed)"
+                )
+            continue
+        waiting.extend(_list_parts(name, value))
+
+
+def _list_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each object that a value refers to, with a name for messages."""
+    before = f"{name}." if name else ""
+    if isinstance(value, FunctionType):
+        yield from _list_captured(value)
+    elif isinstance(value, functools.partial):
+        yield name, value.func
+        yield from ((f"argument {number}", each) for number, each in enumerate(value.args, 1))
+        yield from value.keywords.items()
+    elif isinstance(value, (MethodType, BuiltinFunctionType)):
+        yield name, getattr(value, "__func__", None)
+        yield name, value.__self__
+    elif isinstance(value, (staticmethod, classmethod, property, functools.cached_property, CACHED)):
+        yield name, unwrap(value)
+    elif isinstance(value, type):
+        if is_local(sys.modules.get(value.__module__)):
+            yield from ((f"{before}{each}", part) for each, part in vars(value).items())
+            yield from ((name, each) for each in value.__bases__)
+    elif isinstance(value, dict):
+        yield from ((f"{name}[{key!r}]", each) for key, each in value.items())
+        yield from ((name, key) for key in value)
+    elif isinstance(value, (list, tuple, set, frozenset, deque)):
+        yield from ((f"{name}[{number}]", each) for number, each in enumerate(value))
+    elif isinstance(value, np.ndarray):
+        yield from ((name, each) for each in (value.ravel().tolist() if value.dtype.hasobject else ()))
+    elif not isinstance(value, (ModuleType, CodeType)):
+        yield name, type(value)
+    if not isinstance(value, (type, ModuleType)):
+        yield from ((f"{before}{each}", part) for each, part in _list_attributes(value))
+
+
+def _list_attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of each attribute of an object, without calls of properties or `__getattr__`."""
+    with suppress(AttributeError, TypeError):
+        yield from object.__getattribute__(value, "__dict__").items()
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            with suppress(AttributeError, TypeError):
+                yield slot, object.__getattribute__(value, slot)
+
+
+def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield the defaults, the closure values and the used globals of a function."""
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    yield from zip(positional[::-1], (function.__defaults__ or ())[::-1], strict=False)
+    yield from (function.__kwdefaults__ or {}).items()
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # it may have no value yet
+            yield name, cell.cell_contents
+    if is_local(sys.modules.get(function.__module__ or "")):
+        names, modules, attributes = _list_names(code)
+        for name in modules - sys.modules.keys():  # files beside it that it imports when it is called
+            if python_files.find_module_file(Path(code.co_filename).parent, name) is not None:
+                with suppress(Exception):  # the run shows the error
+                    importlib.import_module(name)
+        values = {name: function.__globals__[name] for name in names if name in function.__globals__}
+        values |= {name: sys.modules[name] for name in modules if name in sys.modules}
+        for name, value in values.items():
+            yield from _list_used(name, value, attributes) if isinstance(value, ModuleType) else [(name, value)]
+
+
+def _list_used(name: str, module: ModuleType, attributes: set[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes of a user module that the code of a function names."""
+    if is_local(module):
+        for each in sorted(attributes & vars(module).keys()):
+            value = vars(module)[each]
+            if isinstance(value, ModuleType):
+                if value.__name__.startswith(f"{module.__name__}."):
+                    yield from _list_used(f"{name}.{each}", value, attributes)
+            else:
+                yield f"{name}.{each}", value
+
+
+# only LOAD_GLOBAL shows that a function uses a global: `co_names` has attributes too
+def _list_names(code: CodeType) -> tuple[set[str], set[str], set[str]]:
+    """Return the names of globals, imported modules and attributes in code, including nested functions."""
+    names, modules, attributes = set[str](), set[str](), set[str]()
+    for inner in iterate_codes(code):
+        attributes.update(inner.co_names)
+        for instruction in dis.get_instructions(inner):
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                names.add(str(instruction.argval))
+            elif instruction.opname == "IMPORT_NAME":
+                modules.add(str(instruction.argval))
+    return names, modules, attributes

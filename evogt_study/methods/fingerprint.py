@@ -32,10 +32,9 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import CodeWarning, warn
-from evogt_study.methods import local_files, syntax
-from evogt_study.methods.local_files import Contents, is_local
-from evogt_study.methods.streams import CACHED, GLOBAL_GENERATORS
-from evogt_study.methods.syntax import DEFINITIONS, IMPORTS, Import, Statement, hash_import, hash_part
+from evogt_study.methods import python_files
+from evogt_study.methods.current_run import CACHED, GLOBAL_GENERATORS
+from evogt_study.methods.python_files import IMPORTS, Contents, Import, Statement, get_root, hash_import, hash_part
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 """Names that give access to other names by strings.
@@ -124,14 +123,14 @@ class Scope:
             if statement.is_idle or isinstance(statement.node, IMPORTS):
                 continue
             names, changed = statement.names, self._find_changed_names(statement.roots_at_import)
-            if not isinstance(statement.node, DEFINITIONS):
+            if not isinstance(statement.node, python_files.DEFINITIONS):
                 is_value = isinstance(statement.node, (ast.Assign, ast.AnnAssign))
                 used = set() if is_value else statement.roots
                 changed |= names.changes | (names.calls | used) - self.fixed_names
             match statement.node:
                 # a setting, such as np.seterr(all="raise"); workers do not execute the cells of a notebook
                 case ast.Expr(value=ast.Call(func=ast.Attribute() as method)) if self.path:
-                    changed.add(syntax.find_owner(method))
+                    changed.add(python_files.find_owner(method))
             for name in (changed & self.binders.keys()) - names.binds:
                 found[name].append(statement)
         return dict(found)
@@ -142,7 +141,7 @@ class Scope:
         while waiting:
             name = waiting.pop()
             for statement in self.binders.get(name, ()) if name not in seen else ():
-                if isinstance(statement.node, DEFINITIONS):
+                if isinstance(statement.node, python_files.DEFINITIONS):
                     found |= (statement.names.changes | statement.names.calls - self.fixed_names) & self.binders.keys()
                     waiting += statement.roots
             seen.add(name)
@@ -162,7 +161,9 @@ class Scope:
             statement = self.find_only_binder(name)
             if statement is None:
                 return False
-            if statement.assigned is None and not isinstance(statement.node, (*DEFINITIONS, *IMPORTS, ast.If, ast.Try)):
+            if statement.assigned is None and not isinstance(
+                statement.node, (*python_files.DEFINITIONS, *IMPORTS, ast.If, ast.Try)
+            ):
                 return False
             seen.add(name)
             waiting += [each for each in statement.roots & known - seen if each[:2] != "__"]
@@ -171,13 +172,13 @@ class Scope:
     def find_definition(self, function: FunctionType) -> Any:
         """Return the syntax tree of a function, or None if its code differs from the text, as after a change."""
         code = function.__code__  # its name is the one in the text, also if a decorator gave the function another
-        known, form = syntax.find_functions(self.text).get(code.co_qualname, ()), syntax.describe_code(code)
+        known, form = python_files.find_functions(self.text).get(code.co_qualname, ()), python_files.describe_code(code)
         return next((node for node, each in known if each == form), None)
 
     def gives_code(self, function: Any) -> bool:
         """Return False if the text of a function has changed since the import of this file."""
         is_own = isinstance(function, FunctionType) and function.__globals__ is self.names
-        is_in_text = is_own and function.__code__.co_qualname in syntax.find_functions(self.text)
+        is_in_text = is_own and function.__code__.co_qualname in python_files.find_functions(self.text)
         return not is_in_text or self.find_definition(function) is not None
 
     def hash_used(self) -> str:
@@ -197,7 +198,7 @@ class Scope:
             is_ordered = statement.is_ordered or (binds | statement.roots_at_import) & several
             form = hash_part("statement", form=form, inner=inner) if inner else form
             (ordered if is_ordered else made).append((min(binds, default=""), form))
-        return syntax.hash_of([sorted(made), ordered])
+        return python_files.hash_of([sorted(made), ordered])
 
 
 Making = Generator[Any, str, str]
@@ -234,28 +235,28 @@ class UsedCode:
         """Return the scope of a file.  Read the file if `text` is None."""
         key = str(path)
         if key not in self.scopes:
-            text = local_files.read_source(path) if text is None else text
-            statements = syntax.parse_statements(text)
+            text = python_files.read_source(path) if text is None else text
+            statements = python_files.parse_statements(text)
             scope = self.scopes[key] = Scope(len(self.scopes), statements, folder, package, path=key)
             if path.is_file():
-                self.files[key] = local_files.hash_content(path)
+                self.files[key] = python_files.hash_content(path)
                 if text and not statements:  # Python of another version counts by its bytes
                     scope.values[""] = self.files[key]
         return self.scopes[key]
 
     def find_module(self, scope: Scope, name: str) -> Scope | None:
         """Return the scope of a module that `scope` imports, or None if it is not a user module."""
-        top = syntax.get_root(name)
-        if not name or top == local_files.PACKAGE:
+        top = get_root(name)
+        if not name or top == python_files.PACKAGE:
             return None
         known = sys.modules.get(name) if scope.names is not None else None
         if known is not None:
-            return self.read_names(vars(known)) if is_local(known) else None
-        is_installed = bool(scope.path) and not local_files.is_local_path(Path(scope.path))
-        if is_installed and top != syntax.get_root(scope.package):
+            return self.read_names(vars(known)) if python_files.is_local(known) else None
+        is_installed = bool(scope.path) and not python_files.is_local_path(Path(scope.path))
+        if is_installed and top != get_root(scope.package):
             return None
-        for folder in (scope.folder, local_files.find_search_folder(top)):
-            found = None if folder is None else local_files.find_module_file(folder, name)
+        for folder in (scope.folder, python_files.find_search_folder(top)):
+            found = None if folder is None else python_files.find_module_file(folder, name)
             if folder is not None and found is not None:
                 package = name if found.name == "__init__.py" or found.is_dir() else name.rpartition(".")[0]
                 return self.read_file(found, folder, package)
@@ -268,11 +269,11 @@ class UsedCode:
         package, path = str(names.get("__package__") or ""), Path(str(names.get("__file__") or "")).resolve()
         is_file = path.suffix == ".py" and path.is_file()
         folder = path.parents[len(package.split(".")) if package else 0] if is_file else Path.cwd()
-        texts = [local_files.read_source(path)] if is_file else syntax.list_cells(names)
-        statements = [each for text in texts for each in syntax.parse_statements(text)]
+        texts = [python_files.read_source(path)] if is_file else python_files.list_cells(names)
+        statements = [each for text in texts for each in python_files.parse_statements(text)]
         scope = self.scopes[id(names)] = Scope(
-            len(self.scopes), statements if is_file else syntax.remove_replaced(statements), folder, package, names,
-            str(path) if is_file else "", "\n".join(texts),
+            len(self.scopes), statements if is_file else python_files.remove_replaced(statements), folder, package,
+            names, str(path) if is_file else "", "\n".join(texts),
         )  # fmt: skip
         module = sys.modules.get(str(names.get("__name__")))
         if module is not None and vars(module) is names and module.__name__ != "__main__":
@@ -349,7 +350,7 @@ class UsedCode:
             self._follow_link(link, "")
         self.waiting += [(scope, name, False) for name in sorted(names.binds)]
         for dotted in sorted(names.uses):
-            if syntax.get_root(dotted) not in local:
+            if get_root(dotted) not in local:
                 self.add_name(scope, dotted)
         return [link.form for link in inner]
 
@@ -365,7 +366,7 @@ class UsedCode:
 
     def _follow_link(self, link: Link, rest: str) -> None:
         """Add the definition behind a link.  `rest` is the dotted attribute that the code uses."""
-        scope, first = link.scope, syntax.get_root(rest)
+        scope, first = link.scope, get_root(rest)
         if link.name is None and first and first not in scope.binders:
             is_package = Path(scope.path).name == "__init__.py" or not scope.path.endswith(".py")
             inside = self.find_module(scope, f"{scope.package}.{first}") if scope.package and is_package else None
@@ -383,11 +384,11 @@ class UsedCode:
         last = binders[-1] if binders else None
         is_imported = last is not None and any(each.name == name for each in last.names.imports)
         if isinstance(value, ModuleType):
-            if is_local(value):
+            if python_files.is_local(value):
                 self.whole[value.__name__] = value
             if is_imported:
                 return False
-            if is_local(value):
+            if python_files.is_local(value):
                 scope.links[name] = Link(self.read_names(vars(value)), None)
             else:
                 scope.values[name] = hash_import(value.__name__)
@@ -399,7 +400,7 @@ class UsedCode:
 
     def _is_given(self, scope: Scope, name: str, value: Any, last: Statement) -> bool:
         """Return True if the text of a scope assigns this value to a name."""
-        node, function = last.node, syntax.unwrap(value)
+        node, function = last.node, python_files.unwrap(value)
         if isinstance(function, FunctionType) and function.__globals__ is scope.names:
             if not scope.gives_code(function):
                 return False
@@ -411,8 +412,10 @@ class UsedCode:
                 )
         if isinstance(value, type) and isinstance(node, ast.ClassDef):
             members, parts = vars(value), [Statement(part) for part in node.body]
-            constants = {min(part.names.binds): part.assigned for part in parts if syntax.is_constant(part.assigned)}
-            return all(scope.gives_code(syntax.unwrap(each)) for each in members.values()) and all(
+            constants = {
+                min(part.names.binds): part.assigned for part in parts if python_files.is_constant(part.assigned)
+            }
+            return all(scope.gives_code(python_files.unwrap(each)) for each in members.values()) and all(
                 self._gives_value(scope, constants[each], value)
                 for each, value in members.items()
                 if each in constants and type(value) in _CONSTANTS
@@ -484,7 +487,7 @@ class UsedCode:
 
     def _hash_steps(self, value: Any, is_reference: bool) -> Making:
         if type(value) in _CONSTANTS:
-            return syntax.hash_constant(value)
+            return python_files.hash_constant(value)
         if any(value is each for each in GLOBAL_GENERATORS):  # as frozen distributions of SciPy hold one
             return hash_part("global generator", type=type(value).__name__)
         if isinstance(value, (np.generic, np.dtype)):
@@ -526,7 +529,7 @@ class UsedCode:
         if isinstance(value, type):
             return (yield from self._hash_class(value))
         if isinstance(value, ModuleType):
-            if not is_local(value):
+            if not python_files.is_local(value):
                 return hash_import(value.__name__)
             scope = self.read_names(vars(value))
             self.add_name(scope, "")
@@ -546,7 +549,7 @@ class UsedCode:
 
         Return None for an object without such a name.  The names of installed objects would lead into other packages.
         """
-        inner = syntax.find_function(thing)
+        inner = python_files.find_function(thing)
         if isinstance(inner, FunctionType):
             spaces = [inner.__globals__]
         else:
@@ -578,16 +581,16 @@ class UsedCode:
         scope = self.read_names(function.__globals__)
         node, inner = scope.find_definition(function), list[str]()
         if node is None:
-            text = syntax.hash_of(syntax.describe_code(code))
+            text = python_files.hash_of(python_files.describe_code(code))
             self.notes[function.__qualname__] = (
                 f"the source of `{function.__qualname__}` is unknown or has changed since its import, so its "
                 "fingerprint uses the compiled code. Another Python version computes its runs again. Put the function "
                 "into a file, or import it again"
             )
-            for name in sorted({name for each in syntax.iterate_codes(code) for name in each.co_names}):
+            for name in sorted({name for each in python_files.iterate_codes(code) for name in each.co_names}):
                 self.add_name(scope, name)
         else:
-            text = str(syntax.hash_tree(node))
+            text = str(python_files.hash_tree(node))
             statement = Statement(ast.Expr(node) if isinstance(node, ast.expr) else node)
             inner = self._add_used_names(scope, statement, {function.__name__, *code.co_freevars})
         return hash_part("function", text=text, captured=captured, inner=inner, scope=scope.number)
@@ -612,8 +615,8 @@ class UsedCode:
         made = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)
         if isinstance(made, str):
             return hash_import(f"{getattr(value, '__module__', None) or kind.__module__}.{made}")
-        package = syntax.get_root(kind.__module__)
-        if package not in sys.stdlib_module_names and not is_local(sys.modules.get(kind.__module__)):
+        package = get_root(kind.__module__)
+        if package not in sys.stdlib_module_names and not python_files.is_local(sys.modules.get(kind.__module__)):
             self.notes.setdefault(
                 "pickled",
                 f"an object of type {kind.__module__}.{kind.__qualname__} has no literal form, so the fingerprint "
@@ -631,7 +634,7 @@ class UsedCode:
     def hash_all(self, root: str) -> str:
         """Return the hash of the form `root` and of all used definitions."""
         self.add_all_definitions()
-        return syntax.hash_of([root, *(scope.hash_used() for scope in self.scopes.values())])
+        return python_files.hash_of([root, *(scope.hash_used() for scope in self.scopes.values())])
 
 
 def _hash_each(values: Iterable[Any]) -> Generator[Any, str, list[str]]:
@@ -645,12 +648,12 @@ def _hash_each(values: Iterable[Any]) -> Generator[Any, str, list[str]]:
 def _is_installed(thing: Any) -> bool:
     module = sys.modules.get(thing.__module__ or "")
     found = functools.reduce(lambda each, name: getattr(each, name, None), thing.__qualname__.split("."), module)
-    return not is_local(module) and getattr(found, "__func__", found) is thing
+    return not python_files.is_local(module) and getattr(found, "__func__", found) is thing
 
 
 def _is_local_namespace(names: Mapping[str, Any]) -> bool:
     """Return True if `names` is the namespace of a user module."""
-    return is_local(sys.modules.get(str(names.get("__name__"))))
+    return python_files.is_local(sys.modules.get(str(names.get("__name__"))))
 
 
 def _remove_caches(kind: type, state: Any) -> Any:
@@ -666,7 +669,7 @@ def _remove_caches(kind: type, state: Any) -> Any:
         return state
     members = {name: each for base in kind.__mro__ for name, each in vars(base).items()}
     caches = {name for name, each in members.items() if isinstance(each, cached_property)}
-    if not is_local(sys.modules.get(kind.__module__)):
+    if not python_files.is_local(sys.modules.get(kind.__module__)):
         empty = {name for name, each in state.items() if each is None or (type(each) is dict and not each)}
         caches |= {"_cache", *(name for name in empty if str(name).startswith("_"))}
     # unpickling may set attributes in another order
@@ -700,10 +703,10 @@ def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, packag
     files = {name: content for name, content in used.files.items() if name != str(path)}
     link = scope.links.get(first)
     if link is not None and link.scope.path in files:  # a name that the file imports is the name there
-        source, name = local_files.read_source(Path(link.scope.path)), ".".join(filter(None, (link.name, *rest)))
+        source, name = python_files.read_source(Path(link.scope.path)), ".".join(filter(None, (link.name, *rest)))
         found, inner = fingerprint_file(source, name, Path(link.scope.path), link.scope.folder, link.scope.package)
         return found, tuple(sorted((files | dict(inner)).items()))
-    return used.hash_all(syntax.hash_of([Link(scope, first).form, *rest])), tuple(sorted(files.items()))
+    return used.hash_all(python_files.hash_of([Link(scope, first).form, *rest])), tuple(sorted(files.items()))
 
 
 def fingerprint_object(function: Any) -> tuple[str, UsedCode]:
@@ -717,7 +720,9 @@ def fingerprint_object(function: Any) -> tuple[str, UsedCode]:
     for _ in range(_MAX_READINGS):
         used = UsedCode()
         used.root = used.find_name(function) if callable(function) else None
-        found = used.hash_all(used.hash_value(function) if used.root is None else syntax.hash_of([used.root.form]))
+        found = used.hash_all(
+            used.hash_value(function) if used.root is None else python_files.hash_of([used.root.form])
+        )
         if found == before or not used.has_pickled:
             for note in used.notes.values():
                 warn(note, CodeWarning)

@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import date, timedelta
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from evogt_study.errors import DivergedError, ParameterError, StudyError
-from evogt_study.methods.code import UserCode, read_signature
-from evogt_study.methods.current_run import CHECKPOINT, make_checkpoint_folder
-from evogt_study.methods.protocol import BoundCase, Method, MethodSpec, StageCache
-from evogt_study.methods.returned import remove_parameters, to_record
-from evogt_study.methods.streams import ALL, RNG, SEED, Common, add_seed, make_generator
+from evogt_study.errors import DivergedError, ParameterError, ReturnError, StudyError, shorten
+from evogt_study.methods.code import MethodSpec, UserCode, read_signature
+from evogt_study.methods.current_run import (
+    ALL,
+    CHECKPOINT,
+    RNG,
+    SEED,
+    Common,
+    add_seed,
+    make_checkpoint_folder,
+    make_generator,
+)
+from evogt_study.methods.protocol import BoundCase, Method, StageCache
 from evogt_study.schema.parameters import Parameter, get_defaults
-from evogt_study.schema.records import Record
-from evogt_study.schema.values import Exact, Values, canonical_json, is_composite
-from evogt_study.schema.variables import explain_reserved_name
+from evogt_study.schema.records import EXACT, Datum, Record
+from evogt_study.schema.values import Exact, Values, canonical_json, is_composite, to_nanoseconds, to_numpy_date
+from evogt_study.schema.variables import RETURNED_DTYPE, explain_reserved_name, holds_attribute
 
 PROBLEM = "problem"
 """Argument through which a user function receives the problem of the study."""
@@ -188,3 +197,344 @@ def to_argument(value: Any, objects: Mapping[str, bytes]) -> Any:
     if isinstance(value, tuple):
         return [to_argument(entry, objects) for entry in value]
     return dict(value.content()) if is_composite(value) else value
+
+
+# --- returned objects -------------------------------------------------------------------------------------------------
+
+ALONE = "value"
+"""Name of the variable for a returned value without a name."""
+STORAGE_ATTRIBUTES = f"""
+    missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
+    {RETURNED_DTYPE}
+""".split()
+"""Attributes that describe how a file stores values, and that a record omits."""
+_WIDEST = {"f": 8, "c": 16}
+"""Number of bytes of the widest floating-point and complex types that a result can store."""
+
+
+def to_record(returned: Any) -> Record:
+    """Return the record of an object that a function returned.  See docs/returned_values.md for the types.
+
+    A nested mapping gives names that are joined by an underscore.  A value without a name gets the name `value`.  A
+    complex value becomes two variables.  Raises ReturnError with the name of the variable if a result cannot hold its
+    values.
+    """
+    record = _RecordBuilder()
+    if type(returned) is dict:  # the usual case
+        record.add_mapping("", returned)
+    else:
+        record.add("", returned)
+    coordinates = any(datum.values.size for datum in record.coordinates.values())
+    if not (record.variables or coordinates or record.lacks_a_value):
+        raise ReturnError("the function returned nothing to store. Return a number, a mapping or an xarray.Dataset")
+    made = Record(record.variables, record.coordinates, record.attributes, tuple(sorted(record.left_out)))
+    if made.coordinates or any(datum.dims for datum in made.variables.values()):
+        _check_dimensions(made)
+    return made
+
+
+def remove_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
+    """Return the record without scalar coordinates that repeat parameters.
+
+    The result stores parameters as coordinates.  Raises ReturnError if another part of the record has the name of a
+    parameter.
+    """
+    dims = {name for datum in record.variables.values() for name in datum.dims}
+    if parameters.keys().isdisjoint({*record.variables, *record.coordinates, *dims}):
+        return record
+    scalars = {name: each.values for name, each in record.coordinates.items() if name in parameters and not each.dims}
+    repeated = {name for name, value in scalars.items() if np.array_equal(value, _to_array(name, parameters[name]))}
+    kinds = ("variable", record.variables), ("coordinate", record.coordinates.keys() - repeated), ("dimension", dims)
+    for kind, names in kinds:
+        shared = sorted(name for name in names if name in parameters)
+        if shared:
+            raise ReturnError(f"the function returned a {kind} named `{shared[0]}`, which is a parameter. Rename it")
+    if not repeated:
+        return record
+    return replace(record, coordinates={n: datum for n, datum in record.coordinates.items() if n not in repeated})
+
+
+class _RecordBuilder:
+    """Builder of a record from the parts of a returned object."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Datum] = {}
+        self.coordinates: dict[str, Datum] = {}
+        self.attributes: dict[str, Datum] = {}
+        self.left_out: set[str] = set()
+        self.lacks_a_value = False
+
+    # recognised by attributes: a worker imports neither pandas nor xarray nor SciPy
+    def add(self, name: str, value: Any, of_object: bool = False) -> None:
+        """Add a value under `name`, or "" for the returned object itself.
+
+        `of_object` marks a field of a result object.
+        """
+        if hasattr(value, "to_xarray"):  # of pandas
+            value = _to_xarray(name or ALONE, value)
+        prefix = f"{name}_" if name else ""
+        if hasattr(type(value), "subtree"):  # a DataTree
+            for node in value.subtree:
+                group = node.path.removeprefix(value.path.rstrip("/")).strip("/").replace("/", "_")
+                self._add_dataset(f"{prefix}{group}_" if group else prefix, node.to_dataset(inherit=False))
+        elif hasattr(value, "data_vars"):
+            self._add_dataset(prefix, value)
+        elif hasattr(value, "dims") and hasattr(value, "coords"):  # a DataArray
+            name = name or str(value.name or ALONE)
+            self._add_coordinates("", value.coords)
+            self._add_datum(name, tuple(map(str, value.dims)), value.values, self._keep_attributes(name, value.attrs))
+        elif is_result_object(value):
+            for field, part in _iterate_fields(value):
+                self._add_field(prefix + field, part)
+        elif isinstance(value, Mapping):
+            self.add_mapping(prefix, value)
+        elif value is None and of_object:
+            self.left_out.add(f"`{name}` (None)")
+        elif value is None:
+            self.lacks_a_value |= bool(name)
+        elif callable(value):
+            self.left_out.add(f"`{name or ALONE}` (a function)")
+        elif _is_pair(value):
+            names = value[0] if isinstance(value[0], (list, tuple)) else [value[0]]
+            self._add_datum(name or ALONE, tuple(names), value[1], {})
+        else:
+            array = _to_array(name or ALONE, value)
+            self._add_datum(name or ALONE, tuple(f"{name or ALONE}_{i}" for i in range(array.ndim)), array, {})
+
+    def add_mapping(self, prefix: str, values: Mapping[Any, Any]) -> None:
+        """Add the values of a mapping.  Each name consists of `prefix` and the key."""
+        for key, value in values.items():
+            name = f"{prefix}{key}"
+            # most values are numbers: the other tests would take a third of a quick run
+            is_number = type(value) in (float, bool) or (type(value) is int and -EXACT <= value <= EXACT)
+            if is_number and name not in self.variables:
+                _check_name("variable", name)
+                self.variables[name] = Datum((), np.asarray(value))
+            else:
+                self.add(name, value)
+
+    def _add_field(self, name: str, value: Any) -> None:
+        """Add a field of a result object.  Each array of a list becomes one variable, and an empty array is missing."""
+        if isinstance(value, np.ndarray) and not value.size:
+            self.lacks_a_value = True
+        elif type(value) in (list, tuple) and value and all(getattr(each, "ndim", 0) for each in value):
+            for number, each in enumerate(value):
+                self._add_field(f"{name}_{number}", each)
+        else:
+            self.add(name, value, of_object=True)
+
+    def _add_dataset(self, prefix: str, data: Any) -> None:
+        """Add a Dataset.  `prefix` is the path of its group in a DataTree, or of the mapping that holds it."""
+        self._add_coordinates(prefix, data.coords)
+        for name, value in data.data_vars.items():
+            own = f"{prefix}{name}"
+            dims = tuple(f"{prefix}{dim}" for dim in value.dims)
+            self._add_datum(own, dims, value.values, self._keep_attributes(own, value.attrs))
+        for name, attribute in self._keep_attributes("", data.attrs).items():
+            array = np.asarray(attribute)
+            self.attributes[f"{prefix}{name}"] = Datum((f"{prefix}{name}_0",) * array.ndim, array)
+
+    def _add_coordinates(self, prefix: str, coordinates: Any) -> None:
+        for key, data in coordinates.items():
+            name, dims = f"{prefix}{key}", tuple(f"{prefix}{dim}" for dim in data.dims)
+            for kind, each in (("coordinate", name), *(("dimension", dim) for dim in dims)):
+                _check_name(kind, each)
+            datum = Datum(dims, _check_array(name, data.values), self._keep_attributes(name, data.attrs))
+            if datum.values.dtype.kind == "c":
+                raise ReturnError(f"the function returned a coordinate `{name}` of complex numbers. Return real ones")
+            known, has_nan = self.coordinates.setdefault(name, datum), datum.values.dtype.kind in "fMm"
+            is_same = known.dims == dims and known.values.dtype == datum.values.dtype
+            if not is_same or not np.array_equal(known.values, datum.values, equal_nan=has_nan):
+                raise ReturnError(f"the function returned two different coordinates `{name}`. Rename one")
+
+    def _add_datum(self, name: str, dims: tuple[str, ...], value: Any, attributes: Mapping[str, Any]) -> None:
+        """Add a variable, or two variables for the real and the imaginary part of complex values."""
+        array = _check_array(name, value)
+        for dim in dims:
+            _check_name("dimension", dim)
+        if array.ndim != len(dims) or len(set(dims)) != len(dims):
+            raise ReturnError(
+                f"the function returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names "
+                f"{list(dims)}. Return (dims, array), with a different name for each dimension"
+            )
+        is_complex = array.dtype.kind == "c"
+        parts = {"_real": array.real.copy(), "_imag": array.imag.copy()} if is_complex else {"": array}
+        for suffix, part in parts.items():
+            own = name + suffix
+            _check_name("variable", own)
+            if own in self.variables:
+                raise ReturnError(f"the function returned `{own}` twice. Rename one")
+            self.variables[own] = Datum(dims, part, attributes)
+
+    def _keep_attributes(self, name: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the attributes that a file can store, and add all other attributes to `left_out`."""
+        kept = {}
+        for key, value in attributes.items():
+            is_named = _is_word(str(key)) and holds_attribute(str(key)) and key not in STORAGE_ATTRIBUTES
+            if is_named and _is_storable(value):
+                kept[str(key)] = value
+            else:
+                self.left_out.add(f"the attribute {key}" + (f" of `{name}`" if name else ""))
+        return kept
+
+
+def is_result_object(value: Any) -> bool:
+    """Return True for a dataclass, a named tuple or a result object of SciPy."""
+    if isinstance(value, type) or hasattr(value, "toarray"):  # sparse matrices of SciPy
+        return False
+    return hasattr(value, "_asdict") or is_dataclass(value) or _is_of_scipy(value)
+
+
+def _is_of_scipy(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "scipy" and not callable(value)
+
+
+def _iterate_fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of each field of a result object, except private fields of SciPy objects."""
+    found = value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", {})
+    if is_dataclass(value):
+        found = {field.name: getattr(value, field.name) for field in fields(value)}
+    for name, part in (value if isinstance(value, Mapping) else found).items():
+        if not (_is_of_scipy(value) and name.startswith("_")):
+            yield str(name), part
+
+
+def _is_pair(value: Any) -> bool:
+    """Return True for a tuple ``(dims, array)``."""
+    if not (isinstance(value, tuple) and len(value) == 2) or isinstance(value[1], str):
+        return False
+    return all(isinstance(each, str) for each in (value[0] if isinstance(value[0], (list, tuple)) else [value[0]]))
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _to_xarray(name: str, value: Any) -> Any:
+    """Convert a pandas object to an xarray object.  Raises ReturnError if the conversion would round an integer."""
+    try:
+        converted = value.to_xarray()
+    except (ValueError, TypeError) as error:  # such as an index with equal rows
+        raise ReturnError(f"the function returned `{name}`, which xarray cannot convert: {error}") from None
+    for label, column in value.items() if hasattr(converted, "data_vars") else [(name, value)]:
+        array = (converted if column is value else converted[label]).values
+        is_rounded = column.dtype.kind in "iu" and array.dtype.kind == "f"
+        if is_rounded and column.count() and not -EXACT <= column.min() <= column.max() <= EXACT:
+            message = f"with missing values and integers above {EXACT}, which no float can hold"
+            raise ReturnError(f"the function returned `{label}` {message}")
+    return converted
+
+
+def _check_array(name: str, value: Any) -> npt.NDArray[Any]:
+    """Return the values as an array of numbers, booleans, strings, dates or durations."""
+    array = _to_array(name, value)
+    kind = array.dtype.kind
+    if kind == "U" and not all(map(_is_text, array.ravel())):
+        raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
+    if kind in "biuU" or (kind in _WIDEST and array.dtype.itemsize <= _WIDEST[kind]):
+        return array
+    if kind in "Mm":
+        try:
+            return to_nanoseconds(array)
+        except ValueError as error:
+            raise ReturnError(f"the function returned `{name}` of dtype {array.dtype}. Return {error}") from None
+    entries = list(array.ravel()) if kind == "O" else []
+    if any(getattr(entry, "tzinfo", None) is not None for entry in entries):
+        raise ReturnError(f"the function returned `{name}` with a time zone. Return the date in UTC without a zone")
+    names = sorted({type(entry).__name__ for entry in entries})
+    found = f"type{'s' * (len(names) > 1)} {' and '.join(names)}" if names else f"dtype {array.dtype}"
+    raise ReturnError(f"the function returned `{name}` of {found}. Return numbers, booleans, strings or dates")
+
+
+def _to_array(name: str, value: Any) -> npt.NDArray[Any]:
+    if np.ma.is_masked(value):
+        if value.dtype.kind != "f":  # only floats have NaN
+            raise ReturnError(f"the function returned `{name}` of {value.dtype} with masked entries. Return floats")
+        return np.asarray(np.ma.filled(value, np.nan))
+    if hasattr(value, "toarray"):
+        raise ReturnError(f"the function returned `{name}`, a sparse matrix. Return x.toarray()")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ReturnError(f"the function returned `{name}`, lists of different lengths. Return an array") from None
+    if array.dtype.kind == "U" and not isinstance(value, (np.ndarray, np.generic)):
+        given = np.asarray(value, dtype=object).ravel()
+        if not all(isinstance(text, str) for text in given):  # NumPy would convert numbers beside strings
+            raise ReturnError(f"the function returned `{name}`, strings and other values in one list. Separate them")
+        if any(text.endswith("\0") for text in given):  # NumPy cuts these
+            raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
+    if array.dtype.kind == "f" and isinstance(value, (list, tuple)) and (np.abs(array) >= EXACT).any():
+        for entry in np.asarray(value, dtype=object).ravel():
+            if isinstance(entry, int) and int(float(entry)) != entry:
+                raise ReturnError(f"the function returned `{name}` with the integer {entry}, which no float can hold")
+    return _convert_objects(array) if array.dtype.kind in "OT" else array
+
+
+def _convert_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an object array of strings, numbers or dates with a specific dtype, and any other array unchanged."""
+    entries = list(array.ravel())
+    if not entries or any(getattr(entry, "tzinfo", None) is not None for entry in entries):
+        return array
+    if all(isinstance(entry, str) and not entry.endswith("\0") for entry in entries):  # NumPy cuts these
+        return array.astype(str)
+    for types in ((date, np.datetime64), (timedelta, np.timedelta64)):
+        if all(isinstance(entry, types) for entry in entries):
+            # exactly: a date or duration of pandas has nanoseconds
+            return np.array([to_numpy_date(entry) for entry in entries]).reshape(array.shape)
+    (kind, *others) = set(map(type, entries))
+    if not others and issubclass(kind, (int, float, complex, np.number, np.bool_)):
+        numbers = np.array(entries)
+        is_exact = kind is not int or numbers.tolist() == entries  # NumPy rounds integers of more than 64 bits
+        return numbers.reshape(array.shape) if numbers.dtype.kind in "biufc" and is_exact else array
+    return array
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def _check_dimensions(record: Record) -> None:
+    """Raise ReturnError if a dimension has two lengths or the name of a variable."""
+    lengths: dict[str, int] = {}
+    for name, datum in (*record.variables.items(), *record.coordinates.items()):
+        for dim, length in zip(datum.dims, datum.values.shape, strict=True):
+            if lengths.setdefault(dim, length) != length:
+                raise ReturnError(
+                    f"the function returned `{name}` with {length} values along {dim}, but {lengths[dim]} in another "
+                    "variable"
+                )
+    for name in record.variables:
+        if name in lengths or name in record.coordinates:
+            kind = "dimension" if name in lengths else "coordinate"
+            raise ReturnError(f"the function returned a variable and a {kind} named `{name}`. Rename one")
+
+
+@lru_cache(maxsize=1024)  # runs return the same names
+def _check_name(kind: str, name: str) -> None:
+    if not _is_word(name):
+        raise ReturnError(f"the function returned a {kind} named {name!r}. Use ASCII letters, digits and underscores")
+    reason = explain_reserved_name(name)
+    if reason is not None:
+        raise ReturnError(f"the function returned a {kind} named {shorten(name)}, but {reason}. Rename it")
+
+
+def _is_text(text: str) -> bool:
+    return "\0" not in text and text.encode("utf-8", "replace").decode() == text
+
+
+def _is_word(name: str) -> bool:
+    return name.isidentifier() and name.isascii()
+
+
+def _is_storable(value: Any) -> bool:
+    """Return True if a NetCDF attribute can store the value: a string, a number or a list."""
+    if isinstance(value, (list, tuple)):
+        if not value or isinstance(value[0], (list, tuple)):
+            return False
+        if not all(map(_is_storable, value)) or len({isinstance(each, str) for each in value}) > 1:
+            return False
+        # NumPy makes floats of integers that have no common type
+        is_rounded = np.asarray(value).dtype.kind == "f"
+        return not is_rounded or all(not isinstance(each, int) or int(float(each)) == each for each in value)
+    if isinstance(value, str):
+        return _is_text(value)
+    array = np.asarray(value) if isinstance(value, (int, float, np.ndarray, np.generic)) else np.array(None)
+    return array.ndim < 2 and array.size > 0 and array.dtype.kind in "iuf" and array.dtype.itemsize <= 8

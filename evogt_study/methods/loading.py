@@ -6,7 +6,7 @@ A package registers a method with an entry point of the group ``evogt_study.meth
     my_solver = "my_package.solvers:MySolver"
 
 The entry is a function of the parameters, a function with an argument ``problem``, or a subclass of `Method`.  The
-module `evogt_study.methods.problem_kind` describes the argument ``problem``.  A subclass needs a static or class method
+module `evogt_study.methods.protocol` describes the argument ``problem``.  A subclass needs a static or class method
 ``of(spec)``.
 
 The registered method is user code, and its fingerprint is part of the run keys.  A built-in method has no fingerprint.
@@ -22,10 +22,9 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from evogt_study.errors import StudyError
-from evogt_study.methods.code import GROUP, UserCode
+from evogt_study.methods.code import GROUP, Alternatives, MethodSpec, UserCode
 from evogt_study.methods.function import PROBLEM, UserFunction, list_arguments
-from evogt_study.methods.problem_kind import find_problem_kind
-from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec
+from evogt_study.methods.protocol import BoundCase, Method, find_problem_kind
 from evogt_study.registry import Registry
 from evogt_study.schema.parameters import Parameter, choice, get_defaults
 from evogt_study.schema.values import Values

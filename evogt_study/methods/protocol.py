@@ -10,18 +10,18 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar
 
-from evogt_study.methods.code import UserCode
+from evogt_study.errors import InputError
+from evogt_study.registry import Registry
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import KEY_DIGITS, Value, Values, canonical_json, hash_text, json_text
+from evogt_study.schema.values import KEY_DIGITS, TYPE, Value, Values, hash_text, json_text
 from evogt_study.schema.variables import Variable
 
 T = TypeVar("T")
-Part = TypeVar("Part")
 
 
 class Method(ABC):
@@ -44,7 +44,7 @@ class Method(ABC):
     key_only_parameters: Collection[str] = ()
     """Parameters that affect neither `BoundCase.setup` nor the required parameters, work and memory of a case."""
     has_streams: bool = False
-    """True if a parameter `rng` without a value receives a generator (`evogt_study.methods.streams`)."""
+    """True if a parameter `rng` without a value receives a generator (`evogt_study.methods.current_run`)."""
 
     @abstractmethod
     def bind(self, values: Values) -> BoundCase:
@@ -143,76 +143,74 @@ def make_entry(name: str, value: Value, defaults: Values) -> bytes:
     return f"{json_text(name)}:{json_text(value)};".encode()
 
 
-@dataclass(frozen=True)
-class MethodSpec:
-    """Text and scalars from which a worker creates the method.
+PROBLEM_KINDS: Registry[Any] = Registry("kind", "evogt_study.problems")
+"""`ProblemKind` objects by name, from the entry points of the group ``evogt_study.problems``."""
+DEFAULT_KIND = "pde"
+"""Kind of a problem that a study states by its name, by a function, or by a table without the key `kind`."""
 
-    `references` are user functions that are reference solutions.  `common` has the type
-    `evogt_study.methods.streams.Common`.  `kinds` lists the classes that parameters name (`Parameter.kinds`).  Each
-    entry of `kinds` holds a parameter, the name of a class, and a hash of its declared parameters.
+
+class ProblemKind(ABC):
+    """A kind of problem, such as a differential equation given by formulas."""
+
+    @abstractmethod
+    def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> ProblemObject:
+        """Return the problem that a study in `folder` states by its name or by a table.
+
+        `where` is the place of the problem in the study, for messages.  Raises StudyError if the problem is not valid.
+        """
+
+    @abstractmethod
+    def make(self, content: Mapping[str, Any]) -> ProblemObject:
+        """Return the problem with this `content`, which a result stores."""
+
+    @property
+    @abstractmethod
+    def solver(self) -> type[Method]:
+        """Subclass of `Method` with ``of(spec)``, for user functions with an argument `problem`."""
+
+    def describe(self, stated: str | Mapping[str, Any]) -> str:
+        """Return the problem as HTML list items, or "", without executing user code."""
+        return ""
+
+
+class ProblemObject(Protocol):
+    """Problem as a Python object.  A study in Python accepts a problem object instead of a table."""
+
+    problem_kind: ClassVar[str]
+    """Name of the `ProblemKind` of the problem."""
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """Content of the problem in JSON types, from which `ProblemKind.make` restores the problem."""
+
+    @property
+    def table(self) -> Mapping[str, Any]:
+        """Table ``[problem]`` of a study file with this problem."""
+
+
+def find_problem_kind(problem: object) -> ProblemKind:
+    """Return the kind of a problem, or of the problem that a study states.
+
+    Raises ParameterError for an unknown kind.
     """
-
-    method: str | UserCode | Alternatives[str | UserCode]
-    problem: object | Alternatives[object] | None
-    output: Output | None
-    references: tuple[UserCode, ...] = ()
-    common: str | tuple[str, ...] = "all"
-    kinds: tuple[tuple[str, str, int], ...] = ()
-
-    @property
-    def codes(self) -> tuple[UserCode, ...]:
-        """User code of the method, the problem and the references."""
-        parts: list[object] = []
-        for whole in (self.method, self.problem):
-            parts += [part for _, part in whole.options] if isinstance(whole, Alternatives) else [whole]
-        parts += self.references
-        return tuple({part.reference: part for part in parts if isinstance(part, UserCode)}.values())
-
-    @property
-    def declaration(self) -> str:
-        """Declarations of all user code as JSON, or "" without user code."""
-        known = {code.reference: code.declared for code in self.codes}
-        return canonical_json({"codes": known}) if known else ""
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Texts of the user code that affect the results."""
-        return tuple(text for code in self.codes for text in code.sources)
-
-    def with_codes(self, change: Callable[[UserCode], UserCode]) -> MethodSpec:
-        """Return the spec with `change` applied to each of `codes`."""
-
-        def changed(whole: Any) -> Any:
-            if isinstance(whole, Alternatives):
-                return Alternatives(tuple((label, changed(part)) for label, part in whole.options))
-            return change(whole) if isinstance(whole, UserCode) else whole
-
-        references = tuple(map(change, self.references))
-        return replace(self, method=changed(self.method), problem=changed(self.problem), references=references)
+    stated = problem.get("kind") if isinstance(problem, Mapping) else getattr(problem, "problem_kind", None)
+    kind: ProblemKind = PROBLEM_KINDS[DEFAULT_KIND if stated is None else str(stated)]
+    return kind
 
 
-@dataclass(frozen=True)
-class Output:
-    """Outputs to record besides scalars.
+def states_problem(value: object, folder: Path) -> bool:
+    """Return True for a problem, its table, its name or the reference of a function that makes it.
 
-    `times` has the form of the argument of `TimeGrid.of`.  `record` lists names of variables.  `grid` is the number of
-    grid points of a field in each dimension.
+    Any other value of a parameter with the name `problem` is an ordinary parameter value.
     """
-
-    times: int | tuple[float, ...] = 2
-    record: tuple[str, ...] = ()
-    # odd, so that the middle is a point; a field of 65 x 65 has 34 kB
-    grid: int = 65
-
-    @cached_property
-    def texts(self) -> Mapping[str, str]:
-        """Canonical JSON of `record` and `grid` for the setup of a case.  `grid` is null if no field is recorded."""
-        grid = str(self.grid) if "field" in self.record else "null"
-        return {"record": canonical_json(sorted(self.record)), "grid": grid}
+    if not isinstance(value, str):
+        return is_problem(value) or (isinstance(value, Mapping) and TYPE not in value)
+    try:
+        return ":" in value or find_problem_kind(value).read(value, folder, "") is not None
+    except InputError:
+        return False
 
 
-@dataclass(frozen=True)
-class Alternatives(Generic[Part]):
-    """Methods or problems by the values of an axis."""
-
-    options: tuple[tuple[str, Part], ...]
+def is_problem(value: object) -> TypeGuard[ProblemObject]:
+    """Return True if `value` is a problem object."""
+    return isinstance(getattr(type(value), "problem_kind", None), str)

@@ -15,9 +15,8 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.analysis.runs import count_status
-from evogt_study.errors import InputError, ResultError, shorten, suggest
+from evogt_study.errors import Completeness, InputError, ResultError, shorten, suggest
 from evogt_study.results.netcdf import open_partial_result
-from evogt_study.schema.status import Completeness
 from evogt_study.schema.values import NEAR, text_label, to_canonical
 from evogt_study.schema.variables import MAIN, STATUS_NAMES, status_codes
 from evogt_study.storage.files import description_path

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from evogt_study.errors import EvogtError, InputError, ResultError, suggest, without_package_frames
-from evogt_study.methods.code import CodeKind, UserCode
-from evogt_study.methods.protocol import MethodSpec
+from evogt_study.methods.code import CodeKind, MethodSpec, UserCode
 from evogt_study.operations.compare import Difference, differences, name_variables, read_runs, software_changes
 from evogt_study.results.dataset import records_of
 from evogt_study.results.netcdf import open_partial_result

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import InputError
+from evogt_study.methods.code import Output
 from evogt_study.methods.loading import load_method
-from evogt_study.methods.protocol import Output
 from evogt_study.pde.certificates.certify import BUDGET, compute_retained_error, evaluate_final
 from evogt_study.pde.methods.evolution import Evolution
 from evogt_study.pde.methods.problem_method import ProblemMethod

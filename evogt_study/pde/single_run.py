@@ -12,8 +12,7 @@ import xarray as xr
 
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, ResultError, shorten
 from evogt_study.formulas import SPACE
-from evogt_study.methods.code import find_named_code
-from evogt_study.methods.protocol import Output
+from evogt_study.methods.code import Output, find_named_code
 from evogt_study.pde.baselines.references import (
     BY_FUNCTION,
     COEFFICIENTS,

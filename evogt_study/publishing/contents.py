@@ -21,7 +21,7 @@ from evogt_study.analysis.runs import count_status
 from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import CodeKind
 from evogt_study.methods.command import Program, is_command
-from evogt_study.methods.local_files import find_imported_files, read_source
+from evogt_study.methods.python_files import find_imported_files, read_source
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import open_phases
 from evogt_study.results.reopened import find_code, study_in

@@ -28,8 +28,8 @@ from evogt_study.analysis.export import run_table
 from evogt_study.analysis.runs import count_status
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables import NumberFormat, make_table
-from evogt_study.errors import ParameterError, cut
-from evogt_study.methods.problem_kind import find_problem_kind
+from evogt_study.errors import Completeness, ParameterError, cut
+from evogt_study.methods.protocol import find_problem_kind
 from evogt_study.plots import catalogue
 from evogt_study.plots.canvas import PlottedFigure
 from evogt_study.plots.comparison import compare_axis, has_comparison, name_setups
@@ -37,7 +37,6 @@ from evogt_study.plots.groups import PlotRequest, make_title
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import returned_coordinates, software_sets
-from evogt_study.schema.status import Completeness
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import MAIN, RUN_METADATA, list_accuracy_warnings
 from evogt_study.study.case_space import join_names

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 from xarray.core import indexing
 
-from evogt_study.methods.streams import SEED, STREAMS
+from evogt_study.methods.current_run import SEED, STREAMS
 from evogt_study.results import run_metadata
 from evogt_study.results.decisions import precision_coordinates
 from evogt_study.results.netcdf import RunArray

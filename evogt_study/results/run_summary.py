@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import xxhash
 
-from evogt_study.schema.status import Completeness, Message, Status
+from evogt_study.errors import Completeness, Message, Status
 from evogt_study.storage.files import checksum
 
 MAGIC = b"evogt index 1\n\0\0"

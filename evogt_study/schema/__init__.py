@@ -2,7 +2,6 @@
 
 - `values`: canonical form, JSON, hashes and coordinates of values
 - `parameters`: `Parameter`, and parameters from the fields of dataclasses
-- `status`: `Status` of a run, and numbers of runs by status
 - `variables`: `Variable`, run metadata, reserved names and accuracy warnings
 - `records`: `Case`, `Record` and `RunRecords`
 """

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import AccuracyWarning, ParameterError, warn
-from evogt_study.schema.status import Status as Status
+from evogt_study.errors import Status as Status
 
 if TYPE_CHECKING:
     import xarray as xr

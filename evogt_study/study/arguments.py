@@ -15,8 +15,8 @@ import numpy as np
 
 from evogt_study.errors import StudyError, shorten
 from evogt_study.methods.code import CodeKind, UserCode, find_named_code, make_code, pickle_object
-from evogt_study.methods.local_files import hash_depends
-from evogt_study.methods.problem_kind import is_problem, states_problem
+from evogt_study.methods.protocol import is_problem, states_problem
+from evogt_study.methods.python_files import hash_depends
 from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, to_json, to_plain
 from evogt_study.storage.files import is_utf8, write_atomically
 from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, read_files

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import InputError
-from evogt_study.methods.code import UserCode
+from evogt_study.methods.code import Alternatives, MethodSpec, UserCode
 from evogt_study.methods.loading import METHOD, load_method
-from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, hash_setup, make_entry
+from evogt_study.methods.protocol import Method, hash_setup, make_entry
 from evogt_study.schema.records import NO_NEEDS, Case, Needs
 from evogt_study.schema.values import KEY_DIGITS, Value, Values
 from evogt_study.storage.arrays import SLAB

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import AccuracyWarning, FormulaError, InputError, ParameterError, StudyError, shorten, warn
-from evogt_study.methods.code import UserCode
+from evogt_study.methods.code import Alternatives, MethodSpec, Output, UserCode
+from evogt_study.methods.current_run import ALL, NONE, RNG, SEED, Common
 from evogt_study.methods.loading import METHODS, load_method, load_named_method
-from evogt_study.methods.problem_kind import find_problem_kind, states_problem
-from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
-from evogt_study.methods.streams import ALL, NONE, RNG, SEED, Common
+from evogt_study.methods.protocol import find_problem_kind, states_problem
 from evogt_study.schema.parameters import get_defaults
 from evogt_study.schema.values import TYPE, Value, is_number, text_label
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT

@@ -14,10 +14,10 @@ from typing import Any
 import tomli_w
 
 from evogt_study.errors import InputError, ParameterError, StudyError, as_sentence, shorten
-from evogt_study.methods.code import CodeKind, UserCode, find_named_code
+from evogt_study.methods.code import CodeKind, MethodSpec, UserCode, find_named_code
+from evogt_study.methods.current_run import RNG
 from evogt_study.methods.loading import load_method
-from evogt_study.methods.protocol import Method, MethodSpec
-from evogt_study.methods.streams import RNG
+from evogt_study.methods.protocol import Method
 from evogt_study.schema.values import Values, make_coordinate, text_label
 from evogt_study.schema.variables import PILOT
 from evogt_study.storage.files import MAX_STUDY_BYTES, is_utf8, read_text

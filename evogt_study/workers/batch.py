@@ -21,11 +21,10 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from evogt_study.errors import DivergedError, ReturnError, StudyError, cut
-from evogt_study.methods.code import UserCode
-from evogt_study.methods.current_run import add_trajectory, begin_run, end_run
+from evogt_study.methods.code import MethodSpec, UserCode
+from evogt_study.methods.current_run import add_trajectory, begin_run, end_run, isolate_global_draws
 from evogt_study.methods.loading import load_method
-from evogt_study.methods.protocol import Method, MethodSpec
-from evogt_study.methods.streams import isolate_global_draws
+from evogt_study.methods.protocol import Method
 from evogt_study.results.provenance import read_versions
 from evogt_study.schema.records import Case, Needs, Record, RunRecords, Stack, concatenate_records, stack_records
 from evogt_study.schema.values import Value

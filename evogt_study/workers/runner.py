@@ -160,7 +160,7 @@ class Runner:
             left.remove(culprit)
             deaths[culprit[0]] += 1
             if is_late or deaths[culprit[0]] == MAX_DEATHS:
-                from evogt_study.schema.status import Status
+                from evogt_study.errors import Status
                 from evogt_study.workers.batch import add_last_lines, make_records
 
                 times = deaths[culprit[0]]

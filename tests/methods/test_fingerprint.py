@@ -27,7 +27,7 @@ from hypothesis.extra import numpy as arrays
 
 from evogt_study.errors import CodeWarning, StudyError
 from evogt_study.methods.fingerprint import fingerprint_file, fingerprint_object
-from evogt_study.methods.local_files import add_depends
+from evogt_study.methods.python_files import add_depends
 from evogt_study.study.study import Study
 
 TABLE = read_table(__file__)

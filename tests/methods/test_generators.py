@@ -11,7 +11,7 @@ from helpers import read_table
 
 import evogt_study as evs
 from evogt_study.errors import StudyError
-from evogt_study.methods.streams import check_generators
+from evogt_study.methods.code import check_generators
 
 IMPORTS = "import functools, random\nimport numpy as np\nimport scipy.stats\n"
 TABLE = read_table(__file__)

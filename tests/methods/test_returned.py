@@ -6,7 +6,7 @@ from scipy import integrate, optimize, stats
 
 import evogt_study as evs
 from evogt_study.errors import ReturnWarning
-from evogt_study.methods.returned import to_record
+from evogt_study.methods.function import to_record
 
 
 def square(x):

@@ -8,7 +8,7 @@ import xarray as xr
 from helpers import read_study, read_table
 
 from evogt_study.errors import StudyError
-from evogt_study.methods.returned import to_record
+from evogt_study.methods.function import to_record
 from evogt_study.operations.verify import verify
 from evogt_study.results.dataset import dataset
 from evogt_study.results.netcdf import write_result

@@ -7,8 +7,7 @@ import click
 import numpy as np
 
 from evogt_study.errors import StudyError
-from evogt_study.methods.problem_kind import ProblemKind
-from evogt_study.methods.protocol import BoundCase, Method
+from evogt_study.methods.protocol import BoundCase, Method, ProblemKind
 from evogt_study.pde.dictionaries.base import TensorProducts, by_total_degree
 from evogt_study.pde.dictionaries.sine import Sine, sines
 from evogt_study.pde.domains.box import UnitCube

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import pde_study
 
-from evogt_study.methods.protocol import MethodSpec
+from evogt_study.methods.code import MethodSpec
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import NO_NEEDS, Case
 from evogt_study.schema.variables import Status

@@ -11,7 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
-from evogt_study.methods.protocol import Method, MethodSpec
+from evogt_study.methods.code import MethodSpec
+from evogt_study.methods.protocol import Method
 from evogt_study.pde.baselines import references
 from evogt_study.pde.baselines.finite_difference import estimate_difference_flops, estimate_difference_memory
 from evogt_study.pde.certificates.bound import list_knot_steps

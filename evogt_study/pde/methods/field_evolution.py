@@ -12,8 +12,8 @@ import numpy as np
 
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.formulas import SPACE
-from evogt_study.methods.code import UserCode
-from evogt_study.methods.protocol import Method, MethodSpec
+from evogt_study.methods.code import MethodSpec, UserCode
+from evogt_study.methods.protocol import Method
 from evogt_study.pde.baselines import references
 from evogt_study.pde.domains import Box
 from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.methods.protocol import Method, MethodSpec
+from evogt_study.methods.code import MethodSpec
+from evogt_study.methods.protocol import Method
 from evogt_study.pde.baselines import finite_elements as elements
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.system import check_diffusion

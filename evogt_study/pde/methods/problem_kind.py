@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evogt_study.errors import StudyError, cut
-from evogt_study.methods.problem_kind import ProblemKind
+from evogt_study.methods.protocol import ProblemKind
 from evogt_study.pde import problems
 from evogt_study.text import escape_text
 

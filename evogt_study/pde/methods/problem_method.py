@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from evogt_study.errors import AccuracyWarning, DivergedError, InputError, ParameterError, ProblemError, StudyError
-from evogt_study.methods.code import UserCode, read_signature
+from evogt_study.methods.code import Alternatives, MethodSpec, Output, UserCode, read_signature
 from evogt_study.methods.function import to_argument
-from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec, Output
+from evogt_study.methods.protocol import BoundCase, Method
 from evogt_study.pde import problems
 from evogt_study.pde.baselines.references import SIZED
 from evogt_study.pde.dictionaries.base import Dictionary

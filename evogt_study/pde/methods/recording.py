@@ -10,7 +10,7 @@ import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.formulas import SPACE
-from evogt_study.methods.protocol import Output
+from evogt_study.methods.code import Output
 from evogt_study.pde.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFICATES, certify
 from evogt_study.pde.certificates.reference import SpectralReference, find_reference
 from evogt_study.pde.galerkin.problem import Problem

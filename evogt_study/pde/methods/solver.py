@@ -15,10 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evogt_study.errors import ReturnError, StudyError
-from evogt_study.methods.code import UserCode
-from evogt_study.methods.function import PROBLEM, UserCase, UserFunction, read_function_parameters
-from evogt_study.methods.protocol import MethodSpec
-from evogt_study.methods.returned import to_record
+from evogt_study.methods.code import MethodSpec, UserCode
+from evogt_study.methods.function import PROBLEM, UserCase, UserFunction, read_function_parameters, to_record
 from evogt_study.pde.methods.declarations import EvolutionParameters
 from evogt_study.pde.methods.problem_method import ProblemMethod, make_quadrature
 from evogt_study.pde.methods.recording import measure_errors
