@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from math import factorial
 from typing import Any
 
@@ -303,9 +302,8 @@ def finite_elements(
     initial = problem.initial(nodes) - problem.lift_at(nodes, 0.0)
     # a projection instead of an interpolation, as for the P1 elements of the paper (tab:p1_fem)
     u = make_sparse_solver(basis.mass, symmetric=True)(basis.project(initial))
-    steps = ImplicitSteps(ElementSystem(problem, space, u))
-    march = accumulate(tableau.times(grid), lambda u, at: steps.step(tableau, u, at, grid.dt), initial=u)
-    return ElementSolution(problem, space, grid.observed_times, grid.observe(march))
+    states = ImplicitSteps(ElementSystem(problem, space, u)).march(tableau, u, grid)
+    return ElementSolution(problem, space, grid.observed_times, states)
 
 
 def solve_fields_by_elements(

@@ -218,7 +218,7 @@ def march_semidiscrete(system: GalerkinSystem, final_time: float) -> Array:
     steps, known = _STEPS, np.full(system.initial.shape, np.nan)
     while steps <= _MAX_STEPS:
         try:
-            state = advance(RadauIIA3.tableau, system, TimeGrid(final_time, steps, ())).coefficients[-1]
+            state = advance(RadauIIA3.tableau, system, TimeGrid(final_time, steps, ()))[-1]
         except IndefiniteStiffnessError:
             return np.full(system.initial.shape, np.nan)
         if np.linalg.norm(state - known) <= STEADY * np.linalg.norm(state):

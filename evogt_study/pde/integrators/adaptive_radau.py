@@ -9,7 +9,7 @@ import scipy  # imports its subpackages at their first use, so workers start soo
 from evogt_study.errors import DivergedError
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator
-from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
+from evogt_study.pde.numerics import TimeGrid, Trajectory
 from evogt_study.schema.parameters import parameter_field, real
 
 
@@ -40,7 +40,3 @@ class AdaptiveRadau(Integrator):
         if not solution.success:
             raise DivergedError(f"adaptive_radau stopped before t = {grid.final_time:g}: {solution.message}")
         return Trajectory(grid.observed_times, solution.y.T)
-
-    # the adaptive steps are unknown before the run
-    def times(self, grid: TimeGrid) -> Array:
-        return grid.times_of(tuple(range(grid.steps + 1)))

@@ -39,9 +39,9 @@ class Integrator(Parametrised, ABC):
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """Return the states at the observed times.  Raises IndefiniteStiffnessError if a step is not solvable."""
 
-    @abstractmethod
     def times(self, grid: TimeGrid) -> Array:
-        """Return the times at which the integrator evaluates the diffusion, (T,)."""
+        """Return the times at which the integrator evaluates the diffusion, (T,), by default the ends of all steps."""
+        return grid.step_times
 
     def check(self, problem: Problem) -> None:
         """Raise ParameterError if the integrator cannot advance `problem`, by default if it has a potential."""
@@ -67,15 +67,3 @@ class Start(Labelled):
 
     def __str__(self) -> str:
         return f"implicit_euler({self.implicit_euler_half_steps})"
-
-    def split(self, grid: TimeGrid) -> tuple[TimeGrid, TimeGrid | None]:
-        """Return the grid of the half steps, and the grid of the remaining steps or None."""
-        whole = self.implicit_euler_half_steps // 2
-        if whole > grid.steps:
-            wanted = f"at most {2 * grid.steps} half steps, for {grid.steps} steps"
-            raise ParameterError("start", wanted, self.implicit_euler_half_steps)
-        head = TimeGrid(whole * grid.dt, 2 * whole, tuple(2 * step for step in grid.observed if step <= whole))
-        if whole == grid.steps:
-            return head, None
-        later = tuple(step - whole for step in grid.observed if step >= whole)
-        return head, TimeGrid((grid.steps - whole) * grid.dt, grid.steps - whole, later, head.final_time)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +25,7 @@ import scipy  # imports scipy.sparse at its first use, so workers start sooner
 from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.pde.galerkin.system import Basis
 from evogt_study.pde.integrators.base import Integrator
-from evogt_study.pde.integrators.runge_kutta import IMPLICIT_EULER, ImplicitSteps, RungeKutta, Tableau, factorise
+from evogt_study.pde.integrators.runge_kutta import ImplicitSteps, RungeKutta, Tableau, factorise
 from evogt_study.pde.integrators.semi_implicit import ImexBDF2
 from evogt_study.pde.integrators.tableaus import RadauIIA2
 from evogt_study.pde.numerics import Array, Quadrature, TimeGrid, Trajectory
@@ -62,19 +62,17 @@ class FluxSystem:
     symmetric: ClassVar[bool] = False
 
     def __init__(self, terms: FormulaTerms, spaces: list[FieldSpace]) -> None:
-        self.terms, self.spaces = terms, spaces
-        ends = np.cumsum([0, *(space.basis[0].shape[1] for space in spaces)]).tolist()
-        self.parts = [slice(*pair) for pair in pairwise(ends)]
-        self.size, self.rule = int(ends[-1]), spaces[0].interior.rule
+        self.terms, self.spaces, self.rule = terms, spaces, spaces[0].interior.rule
+        self.sizes = [space.basis[0].shape[1] for space in spaces]
+        self.parts = [slice(*pair) for pair in pairwise(np.cumsum([0, *self.sizes]).tolist())]
         masses = [0.0 * s.mass if a else s.mass for s, a in zip(spaces, terms.algebraic, strict=True)]
         self.is_sparse = not isinstance(masses[0], np.ndarray)
         self.mass: Any = scipy.sparse.block_diag(masses, format="csr") if self.is_sparse else np.concatenate(masses)
         nodal = terms.initial(self.rule.nodes)
         self.initial = np.concatenate([space.project(v) for space, v in zip(spaces, nodal, strict=True)])
-        self._coordinates = dict(zip("xyz", self.rule.nodes.T, strict=False))
         self._constant: dict[tuple[int, int], Any] = {}
         if terms.steady_places:
-            self._add(self._constant, terms.steady_places, terms.steady({**self._coordinates, "t": 0.0}))
+            self._add(self._constant, terms.steady_places, terms.steady(self._name_values(0.0, self.initial)))
 
     def load(self, times: Array) -> Array:
         """Raise TypeError, because only a linear system has a load."""
@@ -82,39 +80,25 @@ class FluxSystem:
 
     def rate(self, t: float, z: Array) -> Array:
         """Return the right-hand side R(alpha, t) of the system, (R,)."""
-        found, w = np.zeros(self.size), self.rule.weights
-        for (a, p), c in zip(self.terms.places, self.terms.values(self._known(t, z)), strict=True):
-            found[self.parts[a]] += (w * c) @ self.spaces[a].basis[p]
-        for term, rule, values, h, _ in self._faces(t, z):
-            found[self.parts[term.row]] += (rule.weights * h) @ values[term.row]
-        return found
+        sums, w = np.zeros(sum(self.sizes)), self.rule.weights
+        for (a, p), c in zip(self.terms.places, self.terms.values(self._name_values(t, z)), strict=True):
+            sums[self.parts[a]] += (w * c) @ self.spaces[a].basis[p]
+        for term, rule, values, h, _ in self._evaluate_faces(t, z):
+            sums[self.parts[term.row]] += (rule.weights * h) @ values[term.row]
+        return sums
 
     def jacobian(self, t: float, z: Array) -> Any:
         """Return the Jacobian dR/d alpha, (R, R), as a sparse matrix if the spaces are sparse."""
         blocks = dict(self._constant)
         if self.terms.varying_places:
-            self._add(blocks, self.terms.varying_places, self.terms.varying(self._known(t, z)))
-        for term, rule, values, _, slopes in self._faces(t, z):
+            self._add(blocks, self.terms.varying_places, self.terms.varying(self._name_values(t, z)))
+        for term, rule, values, _, slopes in self._evaluate_faces(t, z):
             for b, slope in zip(term.by, slopes, strict=True):
                 _accumulate(blocks, (term.row, b), values[term.row].T @ _scale(rule.weights * slope, values[b]))
-        count = len(self.spaces)
-        if self.is_sparse:
-            empty = [
-                [scipy.sparse.csr_array((s.basis[0].shape[1], other.basis[0].shape[1])) for other in self.spaces]
-                for s in self.spaces
-            ]
-            return scipy.sparse.block_array(
-                [[blocks.get((a, b), empty[a][b]) for b in range(count)] for a in range(count)], format="csr"
-            )
-        J = np.zeros((self.size, self.size))
-        for (a, b), block in blocks.items():
-            J[self.parts[a], self.parts[b]] = block
-        return J
-
-    def evaluate(self, states: Array, times: Array, nodes: Array) -> Array:
-        """Return the fields from states (S, R) at `times` (S,) and points (P, d), as an array (S, n, P)."""
-        values = [space.evaluate(nodes, states[:, part]) for space, part in zip(self.spaces, self.parts, strict=True)]
-        return np.stack(values, axis=1) + np.stack([self.terms.lifting(nodes, t) for t in times.tolist()])
+        make_zero: Any = scipy.sparse.csr_array if self.is_sparse else np.zeros
+        sizes = list(enumerate(self.sizes))
+        rows = [[blocks[a, b] if (a, b) in blocks else make_zero((m, n)) for b, n in sizes] for a, m in sizes]
+        return scipy.sparse.block_array(rows, format="csr") if self.is_sparse else np.block(rows)
 
     # Compute one r x Q x r matrix product for each pair of fields and each derivative of the test function.
     def _add(
@@ -128,22 +112,22 @@ class FluxSystem:
         for (a, p, b), weighted in trial.items():
             _accumulate(blocks, (a, b), self.spaces[a].basis[p].T @ weighted)
 
-    def _known(self, t: float, z: Array) -> dict[str, Any]:
-        """Return the values of all slots, the coordinates of the assembly nodes, and the time, by name."""
-        known: dict[str, Any] = {**self._coordinates, "t": t}
-        for names, space, part in zip(self.terms.slots, self.spaces, self.parts, strict=True):
-            known.update((name, matrix @ z[part]) for name, matrix in zip(names, space.basis, strict=True))
-        return known
+    def _name_values(self, t: float, z: Array, face: str = "") -> dict[str, Any]:
+        """Return the time, the coordinates and the slots at the nodes, or the fields on a `face`, by name."""
+        bases = [space.faces[face] if face else space.interior for space in self.spaces]
+        named: dict[str, Any] = {**dict(zip("xyz", bases[0].rule.nodes.T, strict=False)), "t": t}
+        for names, space, basis, part in zip(self.terms.slots, self.spaces, bases, self.parts, strict=True):
+            matrices = (basis.values,) if face else space.basis
+            named.update((name, matrix @ z[part]) for name, matrix in zip(names, matrices, strict=False))
+        return named
 
-    def _faces(self, t: float, z: Array) -> Iterator[tuple[FaceTerm, Quadrature, list[Any], Any, list[Any]]]:
+    def _evaluate_faces(self, t: float, z: Array) -> Iterator[tuple[FaceTerm, Quadrature, list[Any], Any, list[Any]]]:
+        """Yield each term with its rule, the functions of all fields at its nodes, h, and the derivatives of h."""
         for term in self.terms.faces:
             faces = [space.faces[term.face] for space in self.spaces]
-            rule, values = faces[0].rule, [face.values for face in faces]
-            known: dict[str, Any] = {**dict(zip("xyz", rule.nodes.T, strict=False)), "t": t}
-            for names, value, part in zip(self.terms.slots, values, self.parts, strict=True):
-                known[names[0]] = value @ z[part]
-            h, *slopes = (np.broadcast_to(each, len(rule.nodes)) for each in term.functions(known))
-            yield term, rule, values, h, slopes
+            given = term.functions(self._name_values(t, z, term.face))
+            h, *slopes = (np.broadcast_to(each, len(faces[0].rule.nodes)) for each in given)
+            yield term, faces[0].rule, [face.values for face in faces], h, slopes
 
 
 def _scale(weights: Array, matrix: Any) -> Any:
@@ -165,7 +149,11 @@ class FieldSolution:
 
     def evaluate(self, nodes: Array) -> Array:
         """Return the fields at the points `nodes` and the observed times, (P, d) -> (S, n, P)."""
-        return self.system.evaluate(self.trajectory.coefficients, self.trajectory.times, nodes)
+        system, trajectory = self.system, self.trajectory
+        parts = zip(system.spaces, system.parts, strict=True)
+        values = [space.evaluate(nodes, trajectory.coefficients[:, part]) for space, part in parts]
+        liftings = [system.terms.lifting(nodes, t) for t in trajectory.times.tolist()]
+        return np.stack(values, axis=1) + np.stack(liftings)
 
 
 def march_fields(
@@ -173,33 +161,23 @@ def march_fields(
 ) -> FieldSolution:
     """Return the solution at the observed times.  Raises DivergedError if Newton's method does not converge."""
     steps = ImplicitSteps(system, tolerance, keep)
-    march = _semi_implicit if isinstance(integrator, ImexBDF2) else partial(_implicit, integrator)
-    states, wanted = list[Array](), set(grid.observed)
-    for n, z in enumerate(march(steps, steps.make_consistent(system.initial, 0.0), grid)):
-        if n in wanted:
-            # a method that is not stiffly accurate leaves a residual in the algebraic rows
-            states.append(steps.make_consistent(z, n * grid.dt) if n else z)
+    z, found = steps.make_consistent(system.initial, 0.0), dict[int, Array]()
+    if isinstance(integrator, ImexBDF2):
+        found |= zip(grid.observed, grid.observe(_march_semi_implicit(steps, z, grid)), strict=True)
+    else:
+        assert isinstance(integrator, (RungeKutta, Tableau))  # noqa: S101  # `check_integrator` excludes others
+        whole = [(integrator, grid, grid.observed)] if isinstance(integrator, Tableau) else integrator.list_parts(grid)
+        for tableau, part, numbers in whole:
+            found |= zip(numbers, steps.march(tableau, z, part), strict=True)
+            z = found[numbers[-1]]
+    # a method that is not stiffly accurate leaves a residual in the algebraic rows
+    states = [steps.make_consistent(found[n], n * grid.dt) if n else found[n] for n in grid.observed]
     return FieldSolution(system, Trajectory(grid.observed_times, np.stack(states)))
-
-
-def _implicit(integrator: Integrator | Tableau, steps: ImplicitSteps, z: Array, grid: TimeGrid) -> Iterator[Array]:
-    tableau = integrator.tableau if isinstance(integrator, RungeKutta) else integrator
-    start = integrator.start if isinstance(integrator, RungeKutta) else None
-    halves = 0 if start is None else start.implicit_euler_half_steps
-    assert isinstance(tableau, Tableau)  # noqa: S101  # `check_integrator` excludes other integrators
-    yield z
-    for n, times in enumerate(tableau.times(grid)):
-        if 2 * n < halves:
-            for half in (1, 2):
-                z = steps.step(IMPLICIT_EULER, z, np.array([(n + half / 2) * grid.dt]), grid.dt / 2)
-        else:
-            z = steps.step(tableau, z, times, grid.dt)
-        yield z
 
 
 # L is the Jacobian at the start.  The order is two for any L.  If L had only the linear terms, a flux such as u^2 u_x
 # would be explicit.  The first step uses the two-stage Radau IIA method.
-def _semi_implicit(steps: ImplicitSteps, z: Array, grid: TimeGrid) -> Iterator[Array]:
+def _march_semi_implicit(steps: ImplicitSteps, z: Array, grid: TimeGrid) -> Iterator[Array]:
     """Yield the states of the two-step formula with N = R - L z.
 
     A step solves (3/2 M - dt L) z^{n+1} = M (2 z^n - z^{n-1}/2) + dt (2 N(z^n) - N(z^{n-1})).

@@ -11,8 +11,8 @@ import numpy as np
 
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.galerkin.system import GalerkinSystem
-from evogt_study.pde.integrators.runge_kutta import RungeKutta, collocation, factorise, recurrence
-from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
+from evogt_study.pde.integrators.runge_kutta import RungeKutta, Tableau, collocation, factorise, recurrence
+from evogt_study.pde.numerics import Array, TimeGrid
 
 
 class ImplicitMidpoint(RungeKutta):
@@ -21,14 +21,10 @@ class ImplicitMidpoint(RungeKutta):
     name, ORDER = "implicit_midpoint", 2
     tableau = collocation(np.array([0.5]))
 
-    def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """Return the observed states of the implicit midpoint rule.
-
-        If K is constant, the steps use the eigenbasis of K.  If K depends on time, each step needs a Cholesky
-        factorisation.
-        """
-        if system.reaction is not None or not system.symmetric:
-            return super().advance(system, grid)
+    def advance(self, tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
+        """Return the observed states.  A constant K uses its eigenbasis, and K(t) a Cholesky factorisation per step."""
+        if tableau is not self.tableau or system.reaction is not None or not system.symmetric:
+            return super().advance(tableau, system, grid)
         loads = grid.dt * system.load(grid.midpoints)
         if system.autonomous:
             # In the eigenbasis of K, the modes are independent, and one multiplication can advance several steps.
@@ -39,7 +35,7 @@ class ImplicitMidpoint(RungeKutta):
                 least = 1 + scaled.min()
                 raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite: least eigenvalue {least:.3g}")
             factor, forcing = (1.0 - scaled) / (1.0 + scaled), (loads @ basis) / (1.0 + scaled)
-            return Trajectory(grid.observed_times, recurrence(factor, forcing, system.initial, basis, grid))
+            return recurrence(factor, forcing, system.initial, basis, grid)
         identity = np.eye(len(system.initial))
 
         # K(t) has no common eigenbasis.  Cholesky fails if eq:im_retained may have no solution.
@@ -48,4 +44,4 @@ class ImplicitMidpoint(RungeKutta):
             return factorise(identity + half, given[0], definite=True)(alpha - half @ alpha + given[1])
 
         each = zip(grid.midpoints.tolist(), loads, strict=True)
-        return Trajectory(grid.observed_times, grid.observe(accumulate(each, step, initial=system.initial)))
+        return grid.observe(accumulate(each, step, initial=system.initial))

@@ -19,7 +19,7 @@ import numpy as np
 import scipy  # imports its subpackages at their first use, so workers start sooner
 from scipy.linalg.lapack import dgetrf, dgetrs
 
-from evogt_study.errors import DivergedError, IndefiniteStiffnessError
+from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError
 from evogt_study.pde.galerkin.system import GalerkinSystem, MatrixInTime
 from evogt_study.pde.integrators.base import Integrator, Start
 from evogt_study.pde.numerics import Array, TimeGrid, Trajectory, make_sparse_solver
@@ -84,31 +84,41 @@ class RungeKutta(Integrator):
         "half steps of the implicit Euler rule", optional=True,
     )  # fmt: skip
 
-    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+    def list_parts(self, grid: TimeGrid) -> list[tuple[Tableau, TimeGrid, tuple[int, ...]]]:
+        """Return the tableau, the grid and the numbers of the observed steps for the first and for the later steps."""
         if self.start is None:
-            return self.advance(system, grid)
-        head, tail = self.start.split(grid)
-        first = advance(IMPLICIT_EULER, system, head)
-        states = dict(zip([step // 2 for step in head.observed], first.coefficients, strict=True))
-        if tail is not None:
-            whole, after = grid.steps - tail.steps, replace(system, initial=first.coefficients[-1])
-            later = [step + whole for step in tail.observed]
-            states |= dict(zip(later, self.advance(after, tail).coefficients, strict=True))
+            return [(self.tableau, grid, grid.observed)]
+        count = self.start.implicit_euler_half_steps
+        whole, rest = count // 2, grid.steps - count // 2
+        if rest < 0:
+            wanted = f"at most {2 * grid.steps} half steps, for {grid.steps} steps"
+            raise ParameterError("start", wanted, count)
+        head = TimeGrid(whole * grid.dt, count, tuple(2 * step for step in grid.observed if step <= whole))
+        parts = [(IMPLICIT_EULER, head, tuple(step // 2 for step in head.observed))]
+        if rest:
+            later = tuple(step - whole for step in grid.observed if step >= whole)
+            tail = TimeGrid(rest * grid.dt, rest, later, head.final_time)
+            parts.append((self.tableau, tail, tuple(step + whole for step in tail.observed)))
+        return parts
+
+    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        states: dict[int, Array] = {}
+        for tableau, part, numbers in self.list_parts(grid):
+            found = self.advance(tableau, system, part)
+            states |= zip(numbers, found, strict=True)
+            system = replace(system, initial=found[-1])
         return Trajectory(grid.observed_times, np.stack([states[step] for step in grid.observed]))
 
-    def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        return advance(self.tableau, system, grid)
+    def advance(self, tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
+        """Return the observed states, (S, r), after steps with one tableau."""
+        return advance(tableau, system, grid)
 
     def times(self, grid: TimeGrid) -> Array:
-        if self.start is None:
-            return self.tableau.times(grid).ravel()
-        head, tail = self.start.split(grid)
-        later = [] if tail is None else [self.tableau.times(tail).ravel()]
-        return np.concatenate([IMPLICIT_EULER.times(head).ravel(), *later])
+        return np.concatenate([tableau.times(part).ravel() for tableau, part, _ in self.list_parts(grid)])
 
 
-def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-    """Return the observed states of `system`, advanced by the method with this tableau."""
+def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
+    """Return the observed states of `system`, (S, r), advanced by the method with this tableau."""
     A, d, count, times = tableau.matrix, tableau.closing, len(tableau.matrix), tableau.times(grid)
     if system.linear and system.autonomous and system.symmetric:
         # in the eigenbasis of K, a step is one multiplication for each mode
@@ -123,7 +133,7 @@ def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Traject
         weights = np.einsum("i,rij->jr", d, np.linalg.solve(stages, np.broadcast_to(A, stages.shape)))
         loads = grid.dt * system.load(times.ravel()) @ basis
         forcing = np.einsum("njr,jr->nr", loads.reshape(grid.steps, count, -1), weights)
-        return Trajectory(grid.observed_times, recurrence(factor, forcing, system.initial, basis, grid))
+        return recurrence(factor, forcing, system.initial, basis, grid)
     # Keep K for all times of a step, because Newton's iterations and the slopes of the stages use it again.
     stiffness: MatrixInTime = lru_cache(maxsize=count)(system.stiffness)
     if system.autonomous:
@@ -132,9 +142,7 @@ def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Traject
     known = dict(zip(times.ravel().tolist(), system.load(times.ravel()), strict=True))
     at_hand = replace(system, stiffness=stiffness, load=lambda at: np.stack([known[t] for t in at.tolist()]))
     # near rounding errors, because the closing weights can enlarge the error of Newton's method
-    steps = ImplicitSteps(at_hand, tolerance=1e-15)
-    states = accumulate(times, lambda z, at: steps.step(tableau, z, at, grid.dt), initial=system.initial)
-    return Trajectory(grid.observed_times, grid.observe(states))
+    return ImplicitSteps(at_hand, tolerance=1e-15).march(tableau, system.initial, grid)
 
 
 # The stride depends only on the grid, and no stride starts from an observed state.  So the bits of a state do not
@@ -203,6 +211,11 @@ class ImplicitSteps:
     _known: dict[tuple[bytes, float], Solver] = field(default_factory=dict)
     _rate: float = 1.0
 
+    def march(self, tableau: Tableau, z: Array, grid: TimeGrid) -> Array:
+        """Return the observed states, (S, R), after steps from `z`."""
+        steps = accumulate(tableau.times(grid), lambda z, at: self.step(tableau, z, at, grid.dt), initial=z)
+        return grid.observe(steps)
+
     def step(self, tableau: Tableau, z: Array, times: Array, dt: float) -> Array:
         """Return the state after a step from `z` with stages at `times` (s,)."""
         A, d = tableau.matrix, tableau.closing
@@ -220,11 +233,8 @@ class ImplicitSteps:
 
     def make_consistent(self, z: Array, t: float) -> Array:
         """Return the state `z` with algebraic fields that solve the algebraic rows, by Newton's method."""
-        if not isinstance(self.system.mass, np.ndarray):
-            empty = self.system.mass.diagonal() == 0.0
-        else:
-            empty = self.system.mass == 0.0
-        rows = np.flatnonzero(empty)
+        mass = self.system.mass
+        rows = np.flatnonzero((mass if isinstance(mass, np.ndarray) else mass.diagonal()) == 0.0)
         if not len(rows):
             return z
         for _ in range(MAX_ITERATIONS):

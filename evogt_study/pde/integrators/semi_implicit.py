@@ -12,48 +12,42 @@ from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator
-from evogt_study.pde.integrators.runge_kutta import factorise
+from evogt_study.pde.integrators.runge_kutta import Solver, factorise
 from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 from evogt_study.schema.parameters import parameter_field, real
 
-Side = Callable[[Array, Array, Array], float]
-"""Function (alpha, r, dt b) -> shift of a step.  It overwrites alpha with the right-hand side of the step."""
+History = tuple[Array, Array] | None
+"""State alpha and reaction r before the previous step, or None in the first step."""
 
 
 class SemiImplicit(Integrator):
     """Scheme (shift I + dt K) alpha^{n+1} = side(alpha^n, r(alpha^n), dt b^{n+1}) that records the energy."""
 
     @abstractmethod
-    def shifts(self, dt: float) -> tuple[float, ...]:
-        """Return the shifts that the steps use."""
-
-    @abstractmethod
-    def side(self, dt: float) -> Side:
-        """Return the function that computes the right-hand sides for all steps of a run."""
+    def side(self, dt: float, alpha: Array, slope: Array, load: Array, before: History) -> tuple[float, Array]:
+        """Return the shift and the right-hand side of a step from alpha, r and dt b."""
 
     # In the eigenbasis of K, a step is one division per mode.  The code transforms b and Phi~ to this basis.
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """Return the observed states and the energy at every step."""
         if not system.autonomous or not system.symmetric:
-            factors: dict[float, Callable[[Array], Array]] = {}
 
-            def solve(shift: float, rhs: Array, t: float) -> Array:
-                solver = factors.get(shift)
-                if solver is None:
-                    matrix = shift * np.eye(len(rhs)) + grid.dt * system.stiffness(t)
-                    solver = factorise(matrix, t, definite=system.symmetric)
-                    if system.autonomous:
-                        factors[shift] = solver
-                return solver(rhs)
+            def factor(shift: float, t: float) -> Solver:
+                matrix = shift * np.eye(len(system.initial)) + grid.dt * system.stiffness(t)
+                return factorise(matrix, t, definite=system.symmetric)
 
-            return self._march(system, grid, solve, lambda alpha, t: float(alpha @ system.stiffness(t) @ alpha))
+            return self._march(system, grid, factor, lambda alpha, t: float(alpha @ system.stiffness(t) @ alpha))
         eigenvalues, basis = system.modes
-        diagonals, squares = {s: s + grid.dt * eigenvalues for s in self.shifts(grid.dt)}, np.empty_like(eigenvalues)
-        least = min(diagonal.min() for diagonal in diagonals.values())
-        if not least > 0.0:
-            matrix = "(1 + S dt) I + dt K"
-            raise IndefiniteStiffnessError(f"{matrix} is not positive definite: least eigenvalue {least:.3g}")
-        # the system in the coordinates basis^T alpha, without K, because `diagonals` has its eigenvalues
+        squares = np.empty_like(eigenvalues)
+
+        def divide(shift: float, t: float) -> Solver:
+            diagonal = shift + grid.dt * eigenvalues
+            if not diagonal.min() > 0.0:
+                got = f"least eigenvalue {diagonal.min():.3g}"
+                raise IndefiniteStiffnessError(f"(1 + S dt) I + dt K is not positive definite: {got}")
+            return lambda rhs: np.divide(rhs, diagonal, out=rhs)
+
+        # the system in the coordinates basis^T alpha, without K, because `divide` has its eigenvalues
         lifting, reaction = system.lifting, system.reaction
         if lifting is not None:
             mass, flux = lifting.mass, lifting.flux
@@ -65,27 +59,22 @@ class SemiImplicit(Integrator):
             reaction=reaction,
         )  # fmt: skip
         trajectory = self._march(
-            rotated, grid, lambda shift, rhs, t: np.divide(rhs, diagonals[shift], out=rhs),
-            lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares)),
-        )  # fmt: skip
+            rotated, grid, divide, lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares))
+        )
         return replace(trajectory, coefficients=trajectory.coefficients @ basis.T)
 
     def _march(
-        self, system: GalerkinSystem, grid: TimeGrid, solve: Callable[[float, Array, float], Array],
+        self, system: GalerkinSystem, grid: TimeGrid, make_solver: Callable[[float, float], Solver],
         form: Callable[[Array, float], float],
     ) -> Trajectory:  # fmt: skip
-        """Return the observed states and the energy at every step from the functions for one step.
-
-        The function `solve` maps (shift, rhs, t) to (shift I + dt K)^{-1} rhs and may overwrite rhs.  The function
-        `form` maps (alpha, t) to alpha . K alpha.
-        """
-        times, lifting, side, energies = grid.step_times, system.lifting, self.side(grid.dt), list[float]()
+        """Return the observed states and the energies from the solver of shift I + dt K at t and alpha . K alpha."""
+        times, lifting, energies, solvers = grid.step_times, system.lifting, list[float](), dict[float, Solver]()
         zeros, damping = np.zeros_like(system.initial), getattr(self, "stabilization", 0.0)
-        reacted = (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepare()
+        react = (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepare()
 
         # Compute in blocks, so that only the loads and nodal liftings of few times are in memory.
         def advance() -> Iterator[Array]:
-            alpha, nodal, flux, own = system.initial.copy(), None, None, None
+            alpha, before, nodal, flux, own = system.initial, None, None, None, None
             for first in range(0, grid.steps + 1, TIMES_AT_ONCE):
                 now, following = (times[at : at + TIMES_AT_ONCE] for at in (first, first + 1))
                 loads = system.load(following) if len(following) else np.zeros((0, len(zeros)))
@@ -95,18 +84,18 @@ class SemiImplicit(Integrator):
                 if lifting is not None:
                     nodal, flux, own = lifting.nodal(now), lifting.flux(now), lifting.energy(now)
                 for n, t in enumerate(now):
-                    yield alpha  # each call overwrites the last state
-                    slope, bulk = reacted(alpha, None if nodal is None else nodal[n], float(t))
+                    yield alpha
+                    slope, bulk = react(alpha, None if nodal is None else nodal[n], float(t))
                     lifted = 0.0 if flux is None or own is None else float(2.0 * (alpha @ flux[n]) + own[n])
                     energies.append(0.5 * (form(alpha, t) + lifted) + bulk)
                     if n < len(following):  # the last time has an energy but no step
-                        alpha = solve(side(alpha, slope, loads[n]), alpha, float(following[n]))
+                        shift, rhs = self.side(grid.dt, alpha, slope, loads[n], before)
+                        if shift not in solvers or not system.autonomous:
+                            solvers[shift] = make_solver(shift, float(following[n]))
+                        alpha, before = solvers[shift](rhs), (alpha, slope.copy())  # each call overwrites the slope
 
         states = grid.observe(advance())
         return Trajectory(grid.observed_times, states, np.array(energies))
-
-    def times(self, grid: TimeGrid) -> Array:
-        return grid.step_times
 
     def check(self, problem: Problem) -> None:
         """Accept every problem."""
@@ -135,21 +124,9 @@ class StabilizedSemiImplicit(SemiImplicit):
         "a number >= 0", real(0.0, low_included=True), "S", f"damping of {name}, eq:ac_scheme"
     )
 
-    def shifts(self, dt: float) -> tuple[float, ...]:
-        return (1.0 + self.stabilization * dt,)
-
-    def side(self, dt: float) -> Side:
-        """Return the function that computes (1 + S dt) alpha^n - dt r^n + dt b^{n+1} (eq:ac_scheme)."""
-        (shift,) = self.shifts(dt)
-
-        def side(alpha: Array, slope: Array, load: Array) -> float:
-            alpha *= shift
-            slope *= dt
-            alpha -= slope
-            alpha += load
-            return shift
-
-        return side
+    def side(self, dt: float, alpha: Array, slope: Array, load: Array, before: History) -> tuple[float, Array]:
+        shift = 1.0 + self.stabilization * dt
+        return shift, shift * alpha - dt * slope + load
 
 
 # The extrapolation 2 r^n - r^{n-1} of the reaction to t_{n+1} has order two and avoids a nonlinear system.
@@ -165,24 +142,8 @@ class ImexBDF2(SemiImplicit):
 
     name, ORDER = "imex_bdf_2", 2
 
-    def shifts(self, dt: float) -> tuple[float, ...]:
-        """Return the shift 1 for the first step, which uses the implicit Euler rule, and 3/2 for later steps."""
-        return 1.0, 1.5
-
-    def side(self, dt: float) -> Side:
-        """Return the function that computes the right-hand sides and keeps the previous state and reaction."""
-        before: list[Array] = []
-
-        def side(alpha: Array, slope: Array, load: Array) -> float:
-            start, state, reacted = not before, alpha.copy(), slope.copy()
-            result = slope * (-dt if start else -2.0 * dt)
-            result += alpha
-            if not start:
-                result += alpha
-                result += dt * before[1]
-                result -= 0.5 * before[0]
-            np.add(result, load, out=alpha)
-            before[:] = state, reacted
-            return 1.0 if start else 1.5
-
-        return side
+    def side(self, dt: float, alpha: Array, slope: Array, load: Array, before: History) -> tuple[float, Array]:
+        if before is None:
+            return 1.0, alpha - dt * slope + load
+        # two sums instead of 2 alpha, so that the bits of older results stay
+        return 1.5, alpha - 2.0 * dt * slope + alpha + dt * before[1] - 0.5 * before[0] + load

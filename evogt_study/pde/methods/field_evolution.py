@@ -272,7 +272,7 @@ class FieldEvolutionCase(FieldCase):
         for space in solution.system.spaces:
             gram = space.basis[0].T @ (rule.weights[:, None] * space.basis[0])
             defects.append(float(np.linalg.norm(gram - np.eye(len(gram)), 2)))
-        return {"rank": solution.system.size, "mass_defect": max(defects)}
+        return {"rank": solution.system.initial.size, "mass_defect": max(defects)}
 
     def make_reference(self, data: FieldData) -> Reference | None:
         given = self.given

@@ -149,4 +149,4 @@ class P1Fields(FieldCase):
         )
 
     def diagnose(self, solution: FieldSolution) -> dict[str, float]:
-        return {"degrees_of_freedom": solution.system.size}
+        return {"degrees_of_freedom": solution.system.initial.size}
