@@ -38,13 +38,11 @@ if TYPE_CHECKING:
     from evogt_study.analysis.statistics import summary
     from evogt_study.inference.intervals import Interval
     from evogt_study.methods.current_run import report_progress
-    from evogt_study.operations.concat import concat
     from evogt_study.operations.diff import diff
-    from evogt_study.operations.merge import merge
+    from evogt_study.operations.merge import concat, merge
     from evogt_study.operations.progress import Listener, ProgressEvent
     from evogt_study.operations.run import run
-    from evogt_study.operations.trial import try_case
-    from evogt_study.operations.verify import verify
+    from evogt_study.operations.verify import try_case, verify
     from evogt_study.study.designs import sample, table, zip_axes
     from evogt_study.study.study import Study
     from evogt_study.workers.options import RunOptions
@@ -62,13 +60,11 @@ _named = lazy_names(
         "evogt_study.analysis.statistics": "summary",
         "evogt_study.inference.intervals": "Interval",
         "evogt_study.methods.current_run": "report_progress",
-        "evogt_study.operations.concat": "concat",
         "evogt_study.operations.diff": "diff",
-        "evogt_study.operations.merge": "merge",
+        "evogt_study.operations.merge": "concat merge",
         "evogt_study.operations.progress": "ProgressEvent Listener",
         "evogt_study.operations.run": "run",
-        "evogt_study.operations.trial": "try_case",
-        "evogt_study.operations.verify": "verify",
+        "evogt_study.operations.verify": "try_case verify",
         "evogt_study.study.designs": "sample table zip_axes",
         "evogt_study.study.study": "Study",
         "evogt_study.workers.options": "RunOptions",

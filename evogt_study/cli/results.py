@@ -39,7 +39,7 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
     """
     if along is not None:
         inputs.refuse_options("--along", allowed="output along")
-        from evogt_study.operations.concat import concat
+        from evogt_study.operations.merge import concat
 
         results = _read_labels(files)
         inputs.check_finished(*results.values())

@@ -250,7 +250,7 @@ def try_case(file: Path, assignments: tuple[str, ...], pilot: bool, code: Path |
     is_study = file.suffix == ".toml"
     if is_study:
         inputs.refuse_options("a study", allowed="strict")
-    from evogt_study.operations.trial import try_case as compute
+    from evogt_study.operations.verify import try_case as compute
 
     at = inputs.read_assignments(assignments)
     made = compute(inputs.read_study(file) if is_study else file, at, pilot=pilot, code=code)

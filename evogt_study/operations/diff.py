@@ -1,29 +1,209 @@
-"""Compare the runs with equal parameter values in two results, and the code and software of the results."""
+"""Read the runs of results, compare them bit for bit, and show the differences between two results."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from evogt_study.errors import InputError, ResultError
-from evogt_study.operations.compare import Difference, differences, software_changes
-from evogt_study.operations.merge import Source
-from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.run_metadata import returned_attributes, returned_coordinates
+from evogt_study.errors import InputError, ResultError, shorten
+from evogt_study.results.dataset import DECLARATION, records_of
+from evogt_study.results.finished import ResultFile, check_file, read_unfinished
+from evogt_study.results.netcdf import load_result, open_partial_result
+from evogt_study.results.run_metadata import returned_attributes, returned_coordinates, select_metadata
+from evogt_study.schema.records import ATTRIBUTE, EXACT, RunRecords
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import COORDINATES, MAIN, PILOT, RUN_METADATA, Status
+from evogt_study.storage.arrays import Packed
 from evogt_study.study.case_space import join_names
 
+RUNS_AT_ONCE = 64
 MAX_RUNS = 10
 """Largest number of differing runs that `ResultDiff.describe` lists."""
+Values = npt.NDArray[Any]
+_Run = dict[tuple[str, bool], tuple[tuple[str, ...], Values]]
+"""Dimensions and values of the variables of a run, by name and True for an attribute of the returned Dataset."""
+
+
+def read_runs(path: Path, groups: Mapping[str, xr.Dataset]) -> dict[str, RunRecords]:
+    """Return the runs of an open result by phase.  Arrays stay in the file if the file has an index."""
+    partial = read_unfinished(path)
+    if partial is not None:
+        known = {phase: table.records()[0] for phase, table in partial.tables.items()}
+    else:
+        index = ResultFile(path).index if path.exists() else None
+        known = {} if index is None else dict(index.phases)
+    return {phase: known.get(phase) or records_of(data) for phase, data in groups.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class RunsOfResult:
+    """Run metadata, coordinates and finished runs of a result by phase."""
+
+    path: Path
+    groups: Mapping[str, xr.Dataset]
+    runs: Mapping[str, RunRecords]
+
+    @staticmethod
+    def read(path: Path) -> RunsOfResult:
+        """Read a result.  Raises ResultError if another program has changed the file."""
+        with open_partial_result(path) as found:
+            runs = read_runs(path, found)
+            groups = {
+                phase: load_result(path, select_metadata(data).assign_coords(data.coords))
+                for phase, data in found.items()
+            }
+        if path.exists():
+            check_file(path)
+        return RunsOfResult(path, groups, runs)
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A variable, or the status, that differs in some pairs of runs.
+
+    All fields describe the first differing pair, except `pairs`, the numbers of all differing pairs.  In the first
+    pair, `count` of `size` values differ, and the largest difference is between `stored` and `now` at the position
+    `at`.  `relative` is this difference divided by the largest stored value, or infinite for values without numbers.
+    """
+
+    name: str
+    stored: Any
+    now: Any
+    relative: float = np.inf
+    at: tuple[int, ...] = ()
+    count: int = 1
+    size: int = 1
+    pairs: tuple[int, ...] = ()
+
+    def describe(self, stored: str = "in the file", now: str = "now") -> str:
+        """Return a line about the difference.  The texts `stored` and `now` say where the two values come from."""
+        place = f"[{', '.join(map(str, self.at))}]" if self.at else ""
+        many = f" ({self.count} of {self.size} values differ)" if self.size > 1 else ""
+        amount = f", relative difference {self.relative:.1e}" if np.isfinite(self.relative) else ""
+        before, after = (  # 17 digits separate any two doubles
+            f"{each:.17g}" if isinstance(each, float) else shorten(each) for each in (self.stored, self.now)
+        )
+        return f"{self.name}{place}: {before} {stored}, {after} {now}{amount}{many}"
+
+
+def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]] = ((0, 0),)) -> list[Difference]:
+    """Return the differences between pairs of runs.
+
+    A pair has the number of a run in `stored` and the number of a run in `now`.  Two values are equal if their bits are
+    equal.  A NaN equals any other NaN, and also a missing variable.  At most `RUNS_AT_ONCE` pairs are in memory.
+    """
+    found: dict[str, tuple[Difference, list[int]]] = {}
+    for start in range(0, len(pairs), RUNS_AT_ONCE):
+        some = pairs[start : start + RUNS_AT_ONCE]
+        ours, theirs = (
+            _read_values(records, sorted({pair[side] for pair in some})) for side, records in enumerate((stored, now))
+        )
+        for number, (a, b) in enumerate(some, start):
+            one, other = Status(stored.status[a]).name, Status(now.status[b]).name
+            new = _compare_runs(ours[a], theirs[b]) if one == other else [Difference("status", one, other)]
+            for each in new:
+                found.setdefault(each.name, (each, []))[1].append(number)
+    return [replace(first, pairs=tuple(numbers)) for first, numbers in found.values()]
+
+
+def _read_values(records: RunRecords, rows: list[int]) -> dict[int, _Run]:
+    """Read the values of the runs in `rows` into memory."""
+    runs: dict[int, _Run] = {row: {} for row in rows}
+    for stack in records.select_rows(np.array(rows)).stacks:
+        packed = stack.values if isinstance(stack.values, Packed) else None
+        for place, row in enumerate(stack.rows.tolist()):
+            values = np.asarray(stack.values[place]) if packed is None else packed.read_row(place)
+            runs[rows[row]][stack.name, stack.role == ATTRIBUTE] = stack.dims, values
+    return runs
+
+
+def _compare_runs(one: _Run, other: _Run) -> Iterator[Difference]:
+    names = dict.fromkeys([*other, *one])
+    pairs = [(one[name][1], other[name][1]) for name in names if name in one and name in other]
+    same = [a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs]
+    if len(same) == len(names) and all(same):
+        return
+    one, other = map(_without_missing_labels, (one, other))
+    for name in names:
+        ours, theirs = (run[name][1] if name in run else None for run in (one, other))
+        difference = _compare_values(name[0], ours, theirs)
+        if difference is not None:
+            yield difference
+
+
+def _without_missing_labels(run: _Run) -> _Run:
+    """Drop the coordinate values of other runs, which a file without an index adds to each run."""
+    for name, (dims, labels) in list(run.items()):
+        if dims == (name[0],) and labels.dtype.kind in "UMiu":
+            along = {key: each for key, each in run.items() if name[0] in each[0] and key != name}
+            there = np.zeros(len(labels), dtype=bool)
+            for own, values in along.values():
+                present = np.moveaxis(~_is_missing(values), own.index(name[0]), 0)
+                there |= present.reshape(len(labels), -1).any(axis=1)
+            for key, (own, values) in {**along, name: run[name]}.items() if along else ():
+                run = {**run, key: (own, values.compress(there, axis=own.index(name[0])))}
+    return run
+
+
+def _is_missing(values: Values) -> npt.NDArray[np.bool_]:
+    return np.asarray(values == "" if values.dtype.kind == "U" else values != values)
+
+
+def _compare_values(name: str, one: Values | None, other: Values | None) -> Difference | None:
+    """Compare two arrays as float64, or as strings for text, dates and integers that float64 cannot represent."""
+    there = [values for values in (one, other) if values is not None]
+    kinds = [f"{'strings' if each.dtype.kind in 'UMm' else 'numbers'} of {each.ndim} dimensions" for each in there]
+    if kinds[0] != kinds[-1]:
+        return Difference(name, kinds[0], kinds[1])
+    is_exact = all(values.dtype.kind in "iuO" for values in there)
+    is_text = there[0].dtype.kind in "UMm" or (
+        is_exact and any((abs(each.astype(float)) >= EXACT).any() for each in there)
+    )
+    shape, blank = tuple(np.max([values.shape for values in there], axis=0)), "" if is_text else np.nan
+    ours, theirs = (np.full(shape, blank, dtype=object if is_text else float) for _ in range(2))
+    for made, values in ((ours, one), (theirs, other)):
+        if values is not None:
+            inside = tuple(map(slice, values.shape))
+            made[inside] = np.where(_is_missing(values), "", values.astype(str)) if is_text else values
+    if is_text:
+        unequal = np.asarray(ours != theirs)
+    else:  # as integers, since 0.0 == -0.0, although these are different results; NaN with different bits are equal
+        unequal = (ours.view(np.int64) != theirs.view(np.int64)) & ~(np.isnan(ours) & np.isnan(theirs))
+    if not unequal.any():
+        return None
+    number, relative = int(unequal.argmax()), np.inf
+    if not is_text:
+        # relative to the largest value of the variable: an entry near zero is a rounding error of the large ones
+        with np.errstate(all="ignore"):  # equal infinities have no gap
+            gaps = np.where(unequal, np.nan_to_num(np.abs(theirs - ours), nan=np.inf), -1.0)
+            scale = np.abs(ours[np.isfinite(ours)]).max(initial=0.0)
+            relative = float(gaps.max() / scale) if scale else float("inf" if gaps.max() else 0.0)
+        number = int(gaps.argmax())
+    at = tuple(int(i) for i in np.unravel_index(number, shape))
+    before, after = (str(each[at]) if is_text else float(each[at]) for each in (ours, theirs))
+    return Difference(name, before, after, relative, at, int(np.count_nonzero(unequal)), unequal.size)
+
+
+def software_changes(stored: str, now: str, sign: str = ", here ") -> str:
+    """Describe the versions that differ between two JSON texts, or return "" if all versions are equal."""
+    old, new = (json.loads(text) if text else {} for text in (stored, now))
+    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+    return "; ".join(f"{name} {old.get(name, 'unknown')}{sign}{new.get(name, 'none')}" for name in names)
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,25 +248,21 @@ class ResultDiff:
 
         The columns are the parameters, the status in both results, and the names of the variables that differ.
         """
-        columns = ("status_a", "status_b", "differs")
-        return pd.DataFrame(
-            [
-                {**run["at"], **dict(zip(columns, (*run["status"], ", ".join(run["differs"])), strict=True))}
-                for run in self.runs
-            ]
-        )
+        names = ("status_a", "status_b", "differs")
+        rows = [
+            {**run["at"], **dict(zip(names, (*run["status"], ", ".join(run["differs"])), strict=True))}
+            for run in self.runs
+        ]
+        return pd.DataFrame(rows)
 
     def document(self) -> dict[str, Any]:
         """Return the comparison as a dictionary for JSON."""
-        return {
-            "results": list(map(str, self.paths)), "phase": self.phase, "common": self.common, "only": self.only,
-            "different": len(self.runs), "code": self.code, "software": self.software, "parameters": self.parameters,
-            "variables": [
-                {"name": each.name, "runs": len(each.pairs), "example": each.describe("in A", "in B")}
-                for each in self.differences
-            ],
-            "runs": self.runs,
-        }  # fmt: skip
+        own = {name: each for name, each in vars(self).items() if name not in ("paths", "differences")}
+        variables = [
+            {"name": each.name, "runs": len(each.pairs), "example": each.describe("in A", "in B")}
+            for each in self.differences
+        ]
+        return {"results": list(map(str, self.paths)), "different": len(self.runs), "variables": variables, **own}
 
     def describe(self) -> Iterator[str]:
         """Yield the lines of a description of the comparison."""
@@ -137,14 +313,14 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
     >>> evs.diff("before.nc", "after.nc").to_dataframe()  # doctest: +SKIP
     """
     phase = PILOT if pilot else MAIN
-    sources = [Source.read(Path(each)) for each in (one, other)]
-    for source in sources:
-        if phase not in source.groups:
-            raise ResultError(f"{source.path} has no runs of the phase {phase}. Choose another phase or result.")
-    data, runs = [source.groups[phase] for source in sources], [source.runs[phase] for source in sources]
-    names = [_parameters(each) for each in data]
+    results = [RunsOfResult.read(Path(each)) for each in (one, other)]
+    for each in results:
+        if phase not in each.groups:
+            raise ResultError(f"{each.path} has no runs of the phase {phase}. Choose another phase or result.")
+    data, runs = [each.groups[phase] for each in results], [each.runs[phase] for each in results]
+    names = [_list_parameters(each) for each in data]
     shared = [name for name in names[0] if name in names[1]]
-    cases = [_cases(source, each, shared) for source, each in zip(sources, data, strict=True)]
+    cases = [_find_cases(each.path, its_data, shared) for each, its_data in zip(results, data, strict=True)]
     both = [at for at in cases[0] if at in cases[1]]
     rows = [{key: row for row, key in enumerate(each.keys)} for each in runs]
     places: dict[tuple[int, int], tuple[str, ...]] = {}  # the first case of each pair of runs
@@ -154,39 +330,44 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
             places.setdefault((a, b), at)
     pairs, different = list(places), dict[int, list[str]]()
     found = differences(runs[0], runs[1], pairs)
-    for each in found:
-        for number in each.pairs:
-            different.setdefault(number, []).append(each.name)
+    for difference in found:
+        for number in difference.pairs:
+            different.setdefault(number, []).append(difference.name)
     rows_of = [pairs[number] for number in different] or pairs
-    changes = (software_changes(runs[0].software[a], runs[1].software[b]) for a, b in rows_of)
+    changes = (software_changes(runs[0].software[a], runs[1].software[b], " and ") for a, b in rows_of)
+    differing = [
+        {
+            "at": dict(zip(shared, places[pairs[number]], strict=True)),
+            "status": [Status(own.status[row]).name for own, row in zip(runs, pairs[number], strict=True)],
+            "differs": different[number],
+        }
+        for number in sorted(different)
+    ]
+    parameters, paths = [], (results[0].path, results[1].path)
+    for number, path in enumerate(paths):
+        if own := [name for name in names[number] if name not in shared]:
+            parameters.append(f"parameters only in {path}: {join_names(own)}")
+    for name in () if both else shared:  # without common cases, the parameters that always differ
+        ours, theirs = (list(dict.fromkeys(map(_label, each[name].values.ravel()))) for each in data)
+        if not set(ours) & set(theirs):
+            parameters.append(
+                f"{name} is {join_names(ours, 6)} in {paths[0]} and {join_names(theirs, 6)} in {paths[1]}"
+            )
     return ResultDiff(
-        paths=(sources[0].path, sources[1].path),
-        phase=phase,
-        common=len(pairs),
-        only=(len(cases[0]) - len(both), len(cases[1]) - len(both)),
-        runs=tuple(
-            {
-                "at": dict(zip(shared, places[pairs[number]], strict=True)),
-                "status": [Status(own.status[row]).name for own, row in zip(runs, pairs[number], strict=True)],
-                "differs": different[number],
-            }
-            for number in sorted(different)
-        ),
-        differences=tuple(each for each in found if each.name != "status"),
-        code=tuple(_code_changes(*data)),
-        software=next(filter(None, changes), "").replace(", here ", " and "),
-        parameters=tuple(_other_parameters(sources, data, names, is_common=bool(both))),
-    )
+        paths, phase, len(pairs), (len(cases[0]) - len(both), len(cases[1]) - len(both)), tuple(differing),
+        tuple(each for each in found if each.name != "status"), tuple(_list_code_changes(*data)),
+        next(filter(None, changes), ""), tuple(parameters),
+    )  # fmt: skip
 
 
-def _parameters(data: xr.Dataset) -> list[str]:
+def _list_parameters(data: xr.Dataset) -> list[str]:
     """Return the names of axes, fixed parameters and dependent parameters."""
-    axes = data["run_status"].dims
     other = {*RUN_METADATA, *COORDINATES, *returned_coordinates(data), *returned_attributes(data).values()}
-    return [str(name) for name in data.coords if name not in other and set(data[name].dims) <= set(axes)]
+    axes = set(data["run_status"].dims)
+    return [str(name) for name in data.coords if name not in other and set(data[name].dims) <= axes]
 
 
-def _cases(source: Source, data: xr.Dataset, names: Sequence[str]) -> dict[tuple[str, ...], str]:
+def _find_cases(path: Path, data: xr.Dataset, names: Sequence[str]) -> dict[tuple[str, ...], str]:
     """Return the run keys of planned cases by parameter values.  Raises InputError if two cases have equal values."""
     keys = data["run_key"]
     with np.errstate(invalid="ignore"):  # of NaN
@@ -195,10 +376,9 @@ def _cases(source: Source, data: xr.Dataset, names: Sequence[str]) -> dict[tuple
     found: dict[tuple[str, ...], str] = {}
     for key, *at in zip(keys.values.ravel().astype(str).tolist(), *wide, strict=True):
         if key and found.setdefault(tuple(at), key) != key:
-            others = [name for name in _parameters(data) if name not in names]
+            others = join_names([name for name in _list_parameters(data) if name not in names])
             raise InputError(
-                f"{source.path} varies {join_names(others)}, which the other result does not have. Compare results "
-                "with equal axes."
+                f"{path} varies {others}, which the other result does not have. Compare results with equal axes."
             )
     return found
 
@@ -207,22 +387,7 @@ def _label(value: Any) -> str:
     return text_label(to_canonical(value))
 
 
-def _other_parameters(
-    sources: Sequence[Source], data: Sequence[xr.Dataset], names: Sequence[Sequence[str]], *, is_common: bool
-) -> Iterator[str]:
-    """Describe parameters that only one result has, and without common cases also parameters that always differ."""
-    for number, source in enumerate(sources):
-        own = [name for name in names[number] if name not in names[1 - number]]
-        if own:
-            yield f"parameters only in {source.path}: {join_names(own)}"
-    for name in () if is_common else [name for name in names[0] if name in names[1]]:
-        ours, theirs = (list(dict.fromkeys(map(_label, each[name].values.ravel()))) for each in data)
-        if not set(ours) & set(theirs):
-            both = f"{join_names(ours, 6)} in {sources[0].path} and {join_names(theirs, 6)} in {sources[1].path}"
-            yield f"{name} is {both}"
-
-
-def _code_changes(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:
+def _list_code_changes(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:
     """Yield the files whose recorded code differs, or the functions if only fingerprints differ."""
     codes: list[dict[str, Any]] = [{}, {}]
     for number, data in enumerate((one, other)):

@@ -1,73 +1,77 @@
-"""Join the results of one study from several machines.
+"""Join results of one study, or results of different studies along a new dimension.
 
 Runs with equal run keys are equal runs.  If two files have different values for a run, the merge stops with an error.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import InputError, ResultError, StudyError
-from evogt_study.operations.compare import differences, read_runs, software_changes
+from evogt_study.errors import InputError, ResultError, StudyError, shorten
 from evogt_study.operations.complete import summarize
-from evogt_study.results.dataset import dataset, global_attributes, records_of
+from evogt_study.operations.diff import RunsOfResult, differences, software_changes
+from evogt_study.results.dataset import DECLARATION, dataset, global_attributes, with_room
 from evogt_study.results.decisions import find_planned_seeds
-from evogt_study.results.finished import check_file
-from evogt_study.results.netcdf import load_result, open_partial_result, open_written, read_result, write_result
-from evogt_study.results.provenance import package_version
+from evogt_study.results.netcdf import (
+    MAX_LOADED_BYTES,
+    load_result,
+    open_result,
+    open_written,
+    read_result,
+    write_result,
+)
+from evogt_study.results.provenance import PLAN, package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
-from evogt_study.results.run_metadata import select_metadata, with_status_names
-from evogt_study.results.table import NOT_OK, RunTable
-from evogt_study.schema.records import RunRecords
-from evogt_study.schema.values import text_label
-from evogt_study.schema.variables import FINAL, MAIN
+from evogt_study.results.run_metadata import (
+    CONCATENATED,
+    DIGESTS,
+    RECORDED,
+    RESULT_SCHEMA,
+    RETURNED_ATTRIBUTES,
+    SCHEMA_VERSION,
+    SOFTWARE_SETS,
+    lacks_parts,
+    returned_attributes,
+    returned_coordinates,
+    software_sets,
+    with_status_codes,
+    with_status_names,
+)
+from evogt_study.results.table import NOT_OK, Cells, RunTable
+from evogt_study.schema.records import EXACT, classify_dtype
+from evogt_study.schema.variables import (
+    EARLIER_PHASES,
+    FINAL,
+    MAIN,
+    RUN_METADATA,
+    TRUTH_MEANINGS,
+    Status,
+    explain_reserved_name,
+)
 from evogt_study.storage.files import check_result_place, parse_toml, paths_of
 from evogt_study.storage.lease import lock_result
-from evogt_study.study.case_space import ParameterTable, join_names
+from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.model import write_toml
 from evogt_study.study.phases import Candidate, Pilot, join_values
 from evogt_study.study.plan import Plan, plan_phase
-from evogt_study.study.study import Study, check_study
+from evogt_study.study.study import Study, check_study, describe_changes
 
 MERGED_FROM = "merged_from"
 _PROVENANCE = (
     "history", "date_created", "study_file", "study_sha256", "git_revision", "git_dirty", "versions", "platform", "cpu",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """Result to merge, with its run metadata, coordinates and finished runs by phase."""
-
-    path: Path
-    groups: Mapping[str, xr.Dataset]
-    runs: Mapping[str, RunRecords]
-
-    @staticmethod
-    def read(path: Path) -> Source:
-        """Read a result.  Raises ResultError if the file has no main phase, or if another program changed the file."""
-        with open_partial_result(path) as found:
-            # arrays of a result with an index are copied when a merged result is written
-            runs = read_runs(path)
-            runs = {phase: runs.get(phase) or records_of(data) for phase, data in found.items()}
-            groups = {
-                phase: load_result(path, select_metadata(data).assign_coords(data.coords))
-                for phase, data in found.items()
-            }
-        if MAIN not in groups:
-            raise ResultError(f"{path} has runs of the pilot only. Merge results with runs of the main phase.")
-        if path.exists():
-            check_file(path)
-        return Source(path, groups, runs)
+Joined = tuple[Mapping[str, xr.Dataset], Mapping[str, RunTable]]
+"""Joined runs by phase, as Datasets and as tables."""
 
 
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
@@ -113,32 +117,34 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
         raise InputError(f"`FILES` must be two results or more, got {len(sources)}")
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
         raise _explain_conflict(output, "which is one of the files to merge")
-    write_joined(output, lambda: _join(sources, study))
+    _write_joined(output, lambda: _merge(list(map(RunsOfResult.read, sources)), study))
     return with_status_names(open_written(output))
 
 
-def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Dataset], dict[str, RunTable]]:
-    """Return the joined runs by phase, as Datasets and as tables.  Raises ResultError if two files disagree."""
-    sources = list(map(Source.read, paths))
-    first = sources[0].groups[MAIN].attrs.get("id", "") if study is None else study.name
-    owner = str(paths[0]) if study is None else study.file
-    # by name, before any comparison: two studies have no common keys, which would look like missing runs
+def _merge(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
+    """Return the joined runs of one study.  Raises ResultError if two results disagree."""
+    names = []
     for source in sources:
-        found = source.groups[MAIN].attrs.get("id", "")
-        if found != first:
+        if MAIN not in source.groups:
+            raise ResultError(f"{source.path} has runs of the pilot only. Merge results with runs of the main phase.")
+        names.append(source.groups[MAIN].attrs.get("id", ""))
+    # by name, before any comparison: two studies have no common keys, which would look like missing runs
+    first, owner = (names[0], str(sources[0].path)) if study is None else (study.name, study.file)
+    for source, name in zip(sources, names, strict=True):
+        if name != first:
             raise ResultError(
-                f"{source.path} holds the study {found!r}, not {first!r} as in {owner}. Leave this file out."
+                f"{source.path} holds the study {name!r}, not {first!r} as in {owner}. Leave this file out."
             )
     try:
         joint = study or _joint_study(sources)
         plans = _plan_phases(joint, sources)
     except (ResultError, StudyError) as error:
         raise ResultError(str(error).replace(f"{CODE} says", "--study STUDY.toml says by its folder")) from None
-    for phase, plan in plans.items():
-        _check_equal_runs(plan, phase, sources)
     tables, whole = dict[str, RunTable](), dict[str, xr.Dataset]()
     for phase, plan in plans.items():
         having = [source for source in sources if phase in source.runs]
+        for one, other in combinations(having, 2):
+            _check_equal_runs(plan, one, other)
         tables[phase] = RunTable(plan)
         for source in having:  # attempts on different machines add up
             tables[phase].add(source.runs[phase], replaced=NOT_OK, attempts=np.add)
@@ -147,12 +153,10 @@ def _join(paths: Sequence[Path], study: Study | None) -> tuple[dict[str, xr.Data
     return whole, tables
 
 
-def write_joined(output: Path, join: Callable[[], tuple[Mapping[str, xr.Dataset], Mapping[str, RunTable]]]) -> None:
-    """Join results and write a new file, with the lease of this file.
+def _write_joined(output: Path, join: Callable[[], Joined]) -> None:
+    """Join results and write a new file, with the lease of this file.  A file with these runs does not change.
 
-    `join` returns the Datasets and the tables for `write_result`.  A file with these joined runs does not change.
-    The global attributes of this file may differ, because they contain the time.  Raises ResultError if the
-    file has other runs.
+    Raises ResultError if the file has other runs.  The global attributes may differ, because they contain the time.
     """
     check_result_place(output)
     with lock_result(output) as check_alone:
@@ -174,33 +178,18 @@ def _explain_conflict(output: Path, kind: str) -> ResultError:
     return ResultError(f"`--output` must be a new file, got {output}, {kind}. Choose another output file.")
 
 
-# --- the study that includes all runs ---------------------------------------------------------------------------------
-
-
-def _joint_study(sources: Sequence[Source]) -> Study:
-    """Return the first study with the axis values of all files, or add all axis values to the first study."""
+def _joint_study(sources: Sequence[RunsOfResult]) -> Study:
+    """Return the first study that plans all runs, or the first study with the axis values of all files."""
     data = [source.groups[MAIN] for source in sources]
-    names = dict.fromkeys(str(name) for each in data for name in each["run_status"].dims)
-    # None for a parameter that depends on other axes, or is not in the file
-    labels = {
-        name: [
-            {text_label(value) for value in each[name].values.ravel()}
-            if name in each.coords and each[name].dims in ((), (name,)) else None
-            for each in data
-        ]
-        for name in names
-    }  # fmt: skip
-    every = {name: set[str]().union(*(own or () for own in each)) for name, each in labels.items()}
-    for number, source in enumerate(sources):
-        if all(labels[name][number] in (None, every[name]) for name in names):
-            return study_in(source.path, data[number])
+    planned = [set(each["run_key"].values.ravel().astype(str).tolist()) - {""} for each in data]
     studies = [study_in(source.path, each) for source, each in zip(sources, data, strict=True)]
+    for study, keys in zip(studies, planned, strict=True):
+        if keys >= set().union(*planned):
+            return study
     tables = [parse_toml(study.text) for study in studies]
     axes = [table.pop("axes", {}) for table in tables]
-    differing = {
-        f"[{key}]" for table in tables for key in tables[0].keys() | table if table.get(key) != tables[0].get(key)
-    }
     joint: dict[str, Any] = {}
+    is_joint = all(table == tables[0] for table in tables)
     for name, own in axes[0].items():
         is_everywhere = all(name in each for each in axes)
         values: list[Any] = [value for study in studies if is_everywhere for value in study.space.axis(name).values]
@@ -213,56 +202,42 @@ def _joint_study(sources: Sequence[Source]) -> Study:
             is_range = all(type(value) is int for value in values) and values[-1] - values[0] == len(values) - 1
             joint[name] = {"start": values[0], "count": len(values)} if is_range and values[0] >= 0 else values
         else:
-            differing.add(name)
-    if differing:
+            is_joint = False
+    if not is_joint:
+        texts = [{"study": study.text, "code": study.spec.declaration} for study in studies]
+        other = next(number for number, each in enumerate(texts) if each != texts[0])
         raise ResultError(
-            f"no file has a study that includes all runs: the studies differ in {join_names(sorted(differing), 6)}. "
-            "Give a study file that includes all runs with --study."
+            f"no file has a study that includes all runs. {sources[0].path} and {sources[other].path} differ: "
+            f"{describe_changes(texts[0], texts[other])}. Give a study file that includes all runs with --study."
         )
     return study_in(sources[0].path, data[0].assign_attrs(study=write_toml({**tables[0], "axes": joint})))
 
 
-def _plan_phases(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
-    """Return the plans of the study by phase.  Raises ResultError if a file has unplanned runs."""
+def _plan_phases(study: Study, sources: Sequence[RunsOfResult]) -> dict[str, Plan]:
+    """Return the plans of the study, the main phase first.  Raises ResultError if a file has unplanned runs."""
     plans, chosen = dict[str, Plan](), list[ParameterTable]()
     for phase in study.phases:
-        seeds = find_planned_seeds(
-            phase, [source.groups[phase.name] for source in sources if phase.name in source.groups]
-        )
+        groups = [source.groups[phase.name] for source in sources if phase.name in source.groups]
+        seeds = find_planned_seeds(phase, groups)
         plans[phase.name] = plan_phase(study, phase, chosen if seeds is None else [*chosen, seeds])
         if phase.choice is not None:
             chosen.append(_joint_choice(study, phase.name, phase.choice, sources))
-    # the main phase first, since it becomes the root group of the file
-    plans = dict(reversed(plans.items()))
+    now = {"study": study.text, "code": study.spec.declaration}
     for source in sources:
+        attributes = source.groups[MAIN].attrs
         for name, runs in source.runs.items():
             planned = set(plans[name].keys.astype(str).tolist()) if name in plans else set()
-            lost = [key for key in runs.keys if key not in planned]
-            if lost:
-                keys = source.groups[name]["run_key"]
-                places = zip(keys.dims, np.argwhere(keys.values.astype(str) == lost[0])[0], strict=True)
-                at = ", ".join(f"{dim}={source.groups[name][dim].values[i]}" for dim, i in places)
-                own = _read_constants(source)
-                others = [
-                    f"{constant} is {value} in {source.path} and {theirs[constant]} in {other.path}"
-                    for other in sources
-                    for theirs in [_read_constants(other)]
-                    for constant, value in own.items()
-                    if theirs.get(constant, value) != value
-                ]
-                reason = join_names(others, 3) or "a rule, the output, the pilot or the code of the method differs"
+            if lost := len(set(runs.keys) - planned):
+                own = {"study": str(attributes["study"]), "code": str(attributes.get(DECLARATION, ""))}
+                changes = describe_changes(own, now)
                 raise ResultError(
-                    f"{source.path} holds {len(lost)} {name} runs that {study.file} does not include, for example {at} "
-                    f"({reason}). Give a study file that includes all runs with --study, or leave this file out."
+                    f"{source.path} holds {lost} {name} runs that {study.file} does not include ({changes}). Give a "
+                    "study file that includes all runs with --study, or leave this file out."
                 )
-    return plans
+    return dict(reversed(plans.items()))
 
 
-def _read_constants(source: Source) -> dict[str, Any]:
-    return {str(name): each.item() for name, each in source.groups[MAIN].coords.items() if not each.ndim}
-
-
-def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Source]) -> ParameterTable:
+def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[RunsOfResult]) -> ParameterTable:
     """Join the choices of a phase.  Raises ResultError if two choices differ, or if a choice is missing."""
     table: dict[tuple[str, ...], tuple[Candidate, Path]] = {}
     names = join_values(choice.parameters)
@@ -289,50 +264,264 @@ def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Sou
     return ParameterTable(choice.parameters, choice.by, {at: candidate for at, (candidate, _) in table.items()})
 
 
-# --- the merged result ------------------------------------------------------------------------------------------------
-
-
 # only a status that the numbers determine is compared: a run that timed out in one file and is ok in another is no
 # conflict
-def _check_equal_runs(plan: Plan, phase: str, sources: Sequence[Source]) -> None:
-    """Raise ResultError if two files have different values for one run."""
-    owners: dict[str, tuple[Source, int]] = {}
-    for source in (each for each in sources if phase in each.runs):
-        theirs, shared = source.runs[phase], dict[Path, tuple[Source, list[tuple[int, int]]]]()
-        for row in np.flatnonzero(np.isin(theirs.status, list(FINAL))).tolist():
-            owner, before = owners.setdefault(theirs.keys[row], (source, row))
-            if owner is not source:
-                shared.setdefault(owner.path, (owner, []))[1].append((before, row))
-        for owner, pairs in shared.values():
-            ours = owner.runs[phase]
-            found = differences(ours, theirs, pairs)
-            if not found:
-                continue
-            a, b = pairs[found[0].pairs[0]]
-            index = next(case.index for case in plan.cases() if case.key == ours.keys[a])
-            values = found[0].describe(f"in {owner.path}", f"in {source.path}")
-            count, names = (
-                len({pair for each in found for pair in each.pairs}),
-                join_names([each.name for each in found], 6),
-            )
-            more = f" In total, {count} runs differ in {names}." if count > 1 else ""
-            software = software_changes(ours.software[a], theirs.software[b]).replace(", here ", " and ")
-            cause = f" The software differs: {software}." if software else ""
-            raise ResultError(
-                f"{phase} run {point(plan.space, index)} has two values: {values}.{more}{cause} To see which value "
-                "this machine computes, run `evogt try`. Leave out the file with the other value."
-            )
+def _check_equal_runs(plan: Plan, one: RunsOfResult, other: RunsOfResult) -> None:
+    """Raise ResultError if two results have different values for one run."""
+    ours, theirs = (each.runs[plan.phase] for each in (one, other))
+    rows, others = (
+        {each.keys[row]: row for row in np.flatnonzero(np.isin(each.status, list(FINAL))).tolist()}
+        for each in (ours, theirs)
+    )
+    pairs = [(row, others[key]) for key, row in rows.items() if key in others]
+    for found in differences(ours, theirs, pairs):
+        a, b = pairs[found.pairs[0]]
+        index = next(case.index for case in plan.cases() if case.key == ours.keys[a])
+        software = software_changes(ours.software[a], theirs.software[b], " and ")
+        cause = f" The software differs: {software}." if software else ""
+        raise ResultError(
+            f"{plan.phase} run {point(plan.space, index)} has two values: "
+            f"{found.describe(f'in {one.path}', f'in {other.path}')}.{cause} To see which value this machine computes, "
+            "run `evogt try`. To list all differences, run `evogt diff`. Leave out the file with the other value."
+        )
 
 
-def _join_provenance(sources: Sequence[Source], phase: str) -> dict[str, str]:
+def _join_provenance(sources: Sequence[RunsOfResult], phase: str) -> dict[str, str]:
     """Return the joined history of all files, and the provenance of each file under `merged_from`."""
-    attributes = [source.groups[phase].attrs for source in sources]
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     # each line once: two files may contain the same earlier merge
-    lines = dict.fromkeys(line for known in attributes for line in str(known.get("history", "")).splitlines())
-    origins: list[dict[str, str]] = []
-    for source, known in zip(sources, attributes, strict=True):
+    lines, origins = dict[str, None](), list[dict[str, str]]()
+    for source in sources:
+        known = source.groups[phase].attrs
+        lines |= dict.fromkeys(str(known.get("history", "")).splitlines())
         own = {"file": source.path.name} | {name: str(known[name]) for name in _PROVENANCE if name in known}
         origins += json.loads(known[MERGED_FROM]) if MERGED_FROM in known else [own]
-    merged = f"{now}: evogt-study {package_version()} merged {', '.join(source.path.name for source in sources)}"
+    merged = _write_history(f"merged {', '.join(source.path.name for source in sources)}")
     return {"history": "\n".join([*lines, merged]), MERGED_FROM: json.dumps(origins)}
+
+
+def _write_history(what: str) -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}: evogt-study {package_version()} {what}"
+
+
+# --- results of different studies -------------------------------------------------------------------------------------
+
+Results = Mapping[Any, xr.Dataset]
+"""Results by their value along the new dimension."""
+NOT_PLANNED = {"run_status": Status.not_run, "run_attempts": 0, "run_software": -1}
+MISSING = {
+    "numbers": np.nan, "strings": "", "dates": np.datetime64("NaT", "ns"), "durations": np.timedelta64("NaT", "ns")
+}  # fmt: skip
+"""Value of a variable at a case that a result does not have, for each kind of variable."""
+OF_ONE_STUDY = {
+    DIGESTS, RETURNED_ATTRIBUTES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
+}  # fmt: skip
+"""Global attributes that have no meaning for joined results."""
+
+
+def concat(
+    results: Mapping[Any, xr.Dataset | str | Path], dim: str = "problem", *, output: str | Path | None = None
+) -> xr.Dataset:
+    """Join results of different studies along a new dimension.
+
+    A fixed parameter that differs, or that some results do not have, becomes a coordinate along `dim`.  A dependent
+    parameter with different rules also becomes a coordinate along `dim`.  An axis of one result that is a fixed
+    parameter of another result becomes an axis of the joined result.  A case that is not in a result has the status
+    not_run.  The joined result has no pilots.
+
+    Parameters
+    ----------
+    results : mapping
+        Datasets of `run` or `open`, or result files, by their value along `dim`.
+    dim : str, default "problem"
+        Name of the new dimension.
+    output : str or Path, optional
+        New file for the joined result.  Commands read this file like any other result, but it has no study to run.
+
+    Returns
+    -------
+    Dataset
+        The runs of all results, with `dim` as the first dimension.
+
+    Raises
+    ------
+    InputError
+        If a result lacks an axis of another result, or a variable has different dimensions, units or types.
+    ResultError
+        If a file cannot be read or written.
+
+    Examples
+    --------
+    >>> import evogt_study as evs
+    >>> lines = {k: evs.run(evs.Study(lambda x, k: {"y": k * x}, axes={"x": [1, 2]}, constants={"k": k}), workers=0)
+    ...          for k in (2, 3)}
+    >>> evs.concat({"two": lines[2], "three": lines[3]}, dim="line").y.values.tolist()
+    [[2, 4], [3, 6]]
+    """
+    if not isinstance(results, Mapping) or len(results) < 2:
+        raise InputError(f"`results` must map values of `{dim}` to two or more results, got {shorten(results)}")
+    kinds = {isinstance(label, str) for label in results}
+    if len(kinds) > 1 or not all(isinstance(label, (str, int, float)) for label in results):
+        raise InputError(f"the keys of `results` must be all strings or all numbers, got {shorten(list(results))}")
+    with ExitStack() as opened:
+        given = {label: _read_all_runs(label, result, opened) for label, result in results.items()}
+        owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
+        conflict = "" if owner is None else f"the result {owner!r} has a variable of this name. Choose another name"
+        if reason := explain_reserved_name(dim) or conflict:
+            raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
+        joined = _concat(given, dim)
+        if output is None:
+            return with_status_names(joined.load())
+        _write_joined(Path(output), lambda: ({MAIN: joined}, {}))
+    return with_status_names(open_written(Path(output)))
+
+
+def _read_all_runs(label: object, result: xr.Dataset | str | Path, opened: ExitStack) -> xr.Dataset:
+    """Return the runs of a result with integers as status.  Read the variables of a large file in chunks."""
+    if not isinstance(result, xr.Dataset):
+        data = opened.enter_context(open_result(Path(result)))
+        if data.nbytes > MAX_LOADED_BYTES:
+            return opened.enter_context(open_result(Path(result), chunks={}))
+        return load_result(Path(result), data)
+    if lacks_parts(result):
+        raise InputError(f"`results` must be results of this package, got a Dataset without run metadata for {label!r}")
+    axes = result["run_status"].dims
+    names = {name for name in result.data_vars if result[name].dims[: len(axes)] == axes}
+    wanted = [name for name in result.variables if name in names or name == "run_key"]
+    return with_status_codes(result.reset_coords([name for name in wanted if name in result.coords])[wanted].load())
+
+
+def _concat(given: Results, dim: str) -> xr.Dataset:
+    """Join results along a new first dimension.  Each other axis has the axis values of all results."""
+    axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
+    sets = sorted({json.dumps(entry, sort_keys=True) for data in given.values() for entry in software_sets(data)})
+    parts = {label: _renumber_software(_expand_axes(axes, label, data, given), sets) for label, data in given.items()}
+    found: dict[str, dict[Any, xr.Variable]] = {}
+    for label, data in parts.items():
+        for name, variable in data.variables.items():
+            found.setdefault(str(name), {})[label] = variable
+    fill, stored = dict[str, Any](), dict[str, list[np.dtype[Any]]]()
+    for name, each in sorted(found.items(), key=lambda entry: entry[0] not in axes):
+        stored[name] = [np.dtype(own.encoding.get("dtype", own.dtype)) for own in each.values()]
+        # integers that no float holds are objects
+        kinds = [classify_dtype(kept if own.dtype.kind == "O" and kept.kind in "iu" else own.dtype)
+                 for own, kept in zip(each.values(), stored[name], strict=True)]  # fmt: skip
+        units = [own.attrs.get("units", "1") for own in each.values()]
+        texts = [kind + f" in {unit}" * (unit != "1") for kind, unit in zip(kinds, units, strict=True)]
+        _check_same(name, dict(zip(each, texts, strict=True)))
+        fill[name] = NOT_PLANNED.get(name, MISSING[kinds[0]])
+        if name not in RUN_METADATA and any(name in data.data_vars for data in parts.values()):
+            _check_same(name, {label: f"over ({', '.join(map(str, own.dims))})" for label, own in each.items()})
+    beside = dict.fromkeys(str(name) for data in parts.values() for name in data.coords if name not in data.dims)
+
+    # a coordinate that differs, or that some results do not have, lies along the new dimension
+    def differs(name: str) -> bool:
+        first, *others = found[name].values()
+        return len(found[name]) < len(parts) or not all(first.equals(each) for each in others)  # type: ignore[no-untyped-call]
+
+    along = list(filter(differs, beside))
+    wide = []
+    for data in parts.values():
+        moved = data.reset_coords([name for name in along if name in data.coords])
+        room = {name: _with_room(moved[name]) for name in moved.data_vars if name not in NOT_PLANNED}
+        wide.append(moved.assign(room))
+    values = np.array(list(parts), dtype=object if isinstance(next(iter(parts)), str) else None)
+    joined = xr.concat(
+        wide, xr.DataArray(values, dims=dim, name=dim, attrs={"long_name": dim}), data_vars="all", coords="minimal",
+        compat="override", join="outer", fill_value=fill, combine_attrs="override",
+    )  # fmt: skip
+    # axes keep the order of their study; along other dimensions, such as time, values increase
+    labels = {
+        axis: dict.fromkeys(value for each in found[axis].values() for value in each.values.tolist()) for axis in axes
+    }
+    joined = joined.sel({axis: list(every) for axis, every in labels.items()})
+    names = list(map(str, joined.data_vars))
+    joined = joined.assign({name: _as_stored(joined[name], stored[name], name in along) for name in names})
+    returned = [name for name in names if name not in along]
+    joined = joined.set_coords(along)[sorted(returned, key=lambda name: name in RUN_METADATA)]
+    return joined.assign_attrs(_join_attributes(parts, dim))
+
+
+def _expand_axes(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
+    """Return the result with a dimension for each of `axes`, also for its fixed parameters."""
+    own = data["run_status"].dims
+    returned = [*returned_coordinates(data), *returned_attributes(data).values()]
+    of_runs = [*data.data_vars, *(name for name in returned if name in data.coords and {*data[name].dims} & {*own})]
+    for name in (name for name in axes if name not in own):
+        if name not in data.coords or data[name].ndim:
+            owner = next(each for each, other in given.items() if name in other["run_status"].dims)
+            what = f"depends on other axes of {label!r}" if name in data.coords else f"is no parameter of {label!r}"
+            raise InputError(f"`{name}` is an axis of {owner!r}, but {what}. Select one value of `{name}` in {owner!r}")
+        constant = data[name]
+        data = data.drop_vars(name)
+        data = data.assign({each: data[each].expand_dims({name: [constant.item()]}) for each in of_runs})
+        data[name].attrs = constant.attrs
+    return data.transpose(*axes, ...)
+
+
+def _check_same(name: str, facts: Mapping[Any, str]) -> None:
+    """Raise InputError if `facts` about a variable differ between results."""
+    first, *others = facts
+    for label in others:
+        if facts[label] != facts[first]:
+            raise InputError(
+                f"`{name}` cannot be joined: {facts[first]} in {first!r}, {facts[label]} in {label!r}. Rename or "
+                "drop this variable in one of the results."
+            )
+
+
+def _with_room(variable: xr.DataArray) -> xr.DataArray:
+    """Convert integers and booleans to a type that can hold NaN."""
+    if variable.dtype.kind not in "biu":
+        return variable
+    large = variable.dtype.itemsize == 8 and bool((abs(variable.astype(float)) >= EXACT).any())
+    return variable.astype(object if large else float)
+
+
+def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordinate: bool) -> xr.DataArray:
+    """Prepare a variable for storage as integers if all results have integers, even if values are missing."""
+    joined.encoding = {}
+    if joined.dtype.kind not in "fO" or any(dtype.kind not in "biu" for dtype in stored):
+        return joined
+    missing, dtype = np.asarray(joined.values != joined.values), np.result_type(*stored)
+    if not missing.any():
+        return joined.astype(bool if joined.attrs.get("flag_meanings") == TRUTH_MEANINGS else dtype)
+    if not is_coordinate:  # which is stored without a fill value (CF)
+        own = joined.values[~missing].astype(dtype)
+        joined.encoding = with_room(dtype, own, lambda: Cells(own, np.zeros(own.shape, dtype=bool)))[1]
+    return joined
+
+
+# -1, for cases that have not run, picks the last entry of the new numbers, which is -1
+def _renumber_software(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
+    """Return the result with `run_software` as an index into `sets`."""
+    numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
+    software = data["run_software"].copy(data=np.array([*numbers, -1], np.int32)[data["run_software"].values])
+    software.attrs = {**software.attrs, SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
+    return data.assign(run_software=software)
+
+
+def _join_attributes(parts: Results, dim: str) -> dict[str, Any]:
+    """Return the common global attributes, the origin of each result, and the history."""
+    each = {str(label): data.attrs for label, data in parts.items()}
+    first = next(iter(each.values()))
+    common = {key for key in first if all(other.get(key) == first[key] for other in each.values())}
+    members = ", ".join(f"{label} ({known.get('id', '')})" for label, known in each.items())
+    history = _write_history(f"joined {members} along {dim}")
+    left_out = (DIGESTS, RECORDED, RETURNED_ATTRIBUTES)
+    origins = [
+        {dim: label, **{key: str(value) for key, value in known.items() if key not in left_out}}
+        for label, known in each.items()
+    ]
+    return {key: first[key] for key in first if key in common - OF_ONE_STUDY} | {
+        RESULT_SCHEMA: SCHEMA_VERSION,
+        "title": " and ".join(dict.fromkeys(str(known.get("title", "")) for known in each.values())),
+        "summary": f"Results of {len(each)} studies along {dim}: {members}.",
+        "id": "+".join(dict.fromkeys(str(known.get("id", "")) for known in each.values())),
+        "study": "",
+        "study_sha256": hashlib.sha256(b"").hexdigest(),
+        "date_created": history.partition(": ")[0],
+        "product_version": package_version(),
+        "history": history,
+        RECORDED: " ".join(sorted({name for data in parts.values() for name in returned_coordinates(data)})),
+        CONCATENATED: json.dumps(origins),
+    }

@@ -1,35 +1,51 @@
-"""Verify the bytes, schema, run keys, completeness and values of a result, and optionally a sample of its runs."""
+"""Compute one case here, compare it with the stored run, and verify the bytes, keys and values of a result."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import DamagedResultError, InputError, InPythonError, PilotError, shorten
-from evogt_study.operations.compare import read_runs
-from evogt_study.operations.trial import StoredRun, Trial, repeat_run
-from evogt_study.results.dataset import dataset, global_attributes, records_of
+from evogt_study.errors import (
+    DamagedResultError,
+    EvogtError,
+    InputError,
+    InPythonError,
+    PilotError,
+    ResultError,
+    shorten,
+    suggest,
+    without_package_frames,
+)
+from evogt_study.methods.code import CodeKind, MethodSpec, UserCode
+from evogt_study.operations.diff import Difference, differences, read_runs, software_changes
+from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.results.decisions import choose_parameters
 from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import load_result, open_partial_result, open_phases
 from evogt_study.results.reopened import ResultWithPlan, any_phase, code_to_run, files_of, point, read_plans
 from evogt_study.results.run_metadata import select_metadata
 from evogt_study.results.table import RunTable, are_equal
-from evogt_study.schema.records import RunRecords
-from evogt_study.schema.variables import MAIN, Status, status_codes
+from evogt_study.schema.records import COORDINATE, VARIABLE, Case, RunRecords
+from evogt_study.schema.values import Value, find_value, text_label, to_canonical
+from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
 from evogt_study.storage.arrays import slabs
 from evogt_study.storage.files import description_path, resolve_link
+from evogt_study.study.case_space import CaseSpace, join_names
 from evogt_study.study.phases import join_values
+from evogt_study.study.plan import plan_study
+from evogt_study.study.study import Study
+from evogt_study.workers.batch import Batch, compute_here
 
-Announce = Callable[[Sequence[str]], None]
+_MAX_VALUES = 6
+"""Number of printed values of an array.  With name and dimensions, these values fit on a line."""
 OTHER_SOFTWARE_TOLERANCE = 1e-8
 """Largest relative difference that `verify` accepts between different software versions.
 
@@ -39,6 +55,217 @@ SETTLED_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_s
 """Global attributes that the study text determines.  `verify` only checks that all other attributes exist."""
 ATTEMPTED = (Status.ok, Status.failed, Status.diverged)
 """Status of the runs of a complete result.  `verify` reports each planned run with any other status."""
+NOTHING_ELSE = "nothing else was checked"
+
+
+# --- one case ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """Run of a result that was computed again.
+
+    Attributes
+    ----------
+    key, status, message : str, Status, str
+        Run key, status and message in the file.
+    compared : tuple of str
+        Names of the variables that both runs have.
+    differences : tuple of Difference
+        Variables that are not equal bit for bit.
+    software : str
+        Software versions that differ between the file and this process, or "".
+    """
+
+    key: str
+    status: Status
+    message: str
+    compared: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    software: str
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Case that this process has computed.
+
+    Attributes
+    ----------
+    point : str
+        Axis values of the case.
+    case : Case
+        Parameters and run key.
+    record : RunRecords
+        Status and values.
+    raised : str
+        Traceback of the run, or "".
+    stored : StoredRun or None
+        Run of the result that this case repeats, or None for a case of a study.
+    """
+
+    point: str
+    case: Case
+    record: RunRecords
+    raised: str
+    stored: StoredRun | None = None
+
+    @property
+    def status(self) -> Status:
+        """Status of the run."""
+        return Status(self.record.status[0])
+
+    @property
+    def message(self) -> str:
+        """Message of the run, or "" for a run with the status ok."""
+        return self.record.messages[0]
+
+    @property
+    def equal(self) -> bool:
+        """True if the stored run has equal status, message and values, bit for bit."""
+        stored, now = self.stored, (self.status, self.message)
+        return stored is not None and not stored.differences and (stored.status, stored.message) == now
+
+    def describe(self) -> Iterator[str]:
+        """Yield the lines of a description of the run and its differences from the stored run."""
+        yield f"{self.point}: {self.status.name} in {self.record.wall_seconds[0]:.3g} s, run key {self.case.key}"
+        yield "  with " + ", ".join(f"{name} = {text_label(value)}" for name, value in self.case.values.items())
+        for stack in self.record.stacks:
+            values, kind = np.asarray(stack.values[0]), "coordinate " * (stack.role == COORDINATE)
+            sizes = ", ".join(f"{dim}: {size}" for dim, size in zip(stack.dims, values.shape, strict=True))
+            first = values.ravel()[:_MAX_VALUES]
+            shown = ", ".join(f"{each:.6g}" if values.dtype.kind == "f" else str(each) for each in first)
+            yield f"  {kind}{stack.name} ({sizes}) {values.dtype}: {shown}{' ...' * (values.size > _MAX_VALUES)}"
+        stored, now = self.stored, f"{self.status.name}, {self.message}".removesuffix(", ")
+        if stored is None:
+            if self.message:
+                yield f"  {self.message}"
+            return
+        if self.case.key != stored.key:
+            yield f"  the file has a different run key, {stored.key or 'none'}, because this package has changed"
+        if stored.software:
+            yield f"  the file has a run by other software: {stored.software}"
+        before = f"{stored.status.name}, {stored.message}".removesuffix(", ")
+        if before != now:
+            yield f"  in the file: {before}"
+            yield f"  now: {now}"
+        elif self.status != Status.ok:
+            yield f"  as in the file: {now}"
+        yield from (f"  {difference.describe()}" for difference in stored.differences)
+        different = {difference.name for difference in stored.differences}
+        if equal := [name for name in stored.compared if name not in different]:
+            yield f"  equal bit for bit: {', '.join(equal)}"
+
+
+def try_case(
+    source: Study | str | Path,
+    at: Mapping[str, object] | None = None,
+    *,
+    pilot: bool = False,
+    code: str | Path | None = None,
+) -> Trial:
+    """Compute one case in this process, and compare it with a result.
+
+    Parameters
+    ----------
+    source : Study, str or Path
+        Study, or result file.
+    at : mapping, optional
+        Axis values of the case.  An axis without a value here has its first value.  For a study, new axis values and
+        values of fixed parameters are also possible.
+    pilot : bool, default False
+        For a result, compute a run of the pilot instead of the main phase.
+    code : str or Path, optional
+        Python file of the study in a result, its folder or its installed module.  By default, this is the file beside
+        the study file.  This function executes the file only if its code hash equals the recorded code hash.
+
+    Returns
+    -------
+    Trial
+        Status, message, values and traceback of the run.  For a result, the Trial also has the differences from the
+        stored run.
+
+    Raises
+    ------
+    InputError
+        If the study has no such case.
+    ResultError
+        If the file is not a result, or its code is missing or has changed.
+
+    Examples
+    --------
+    >>> evs.try_case("results/lorenz.nc", {"rho": 28, "seed": 3}).equal  # doctest: +SKIP
+    True
+    """
+    at = at or {}
+    if isinstance(source, Study):
+        axes = {axis.name: axis.values for axis in source.space.axes}
+        new = {name: value for name, value in at.items() if name not in axes or _find_label(axes[name], value) is None}
+        plan = plan_study(source.replace(constants=new) if new else source)[-1]
+        known = {name: value for name, value in at.items() if name in plan.space.names}
+        index = _find_case(plan.space, known, source.file)
+        case = plan.case(index)
+        if case is None:
+            raise InputError(f"no run is planned at {point(plan.space, index)} ({source.file}). Choose another case.")
+        return Trial(point(plan.space, index), case, *_compute(plan.spec, case))
+    path, phase = Path(source), PILOT if pilot else MAIN
+    with open_partial_result(path) as groups:
+        phases = read_plans(path, groups, code_to_run(path, any_phase(groups), None if code is None else Path(code)))
+        if phase not in phases:
+            remedy = "Leave out --pilot." if pilot else "Add --pilot to select a run of the pilot."
+            raise ResultError(f"{path} has no runs of the phase {phase}. {remedy}")
+        result = phases[phase]
+        return repeat_run(result, _find_case(result.plan.space, at, str(path)), read_runs(path, groups)[phase])[0]
+
+
+def repeat_run(result: ResultWithPlan, index: int, runs: RunRecords) -> tuple[Trial, StoredRun]:
+    """Compute case number `index` of a result again, and compare it with its run in `runs`."""
+    where, case = point(result.plan.space, index), result.plan.case(index)
+    if case is None:
+        raise InputError(f"no run is planned at {where} ({result.path}, {result.phase}). Choose another case.")
+    now, raised = _compute(result.plan.spec, case)
+    key, row = result.keys[index], -1
+    stored = StoredRun(key, Status.not_run, "", (), (), "")
+    if key in runs.keys:
+        row = runs.keys.index(key)
+        before, both = Status(runs.status[row]), (runs.status[row], now.status[0]) == (Status.ok, Status.ok)
+        names = tuple(stack.name for stack in now.stacks if stack.role == VARIABLE) if both else ()
+        found = tuple(differences(runs, now, [(row, 0)])) if both else ()
+        software = software_changes(runs.software[row], now.software[0])
+        stored = StoredRun(key, before, runs.messages[row], names, found, software)
+    return Trial(where, case, now, raised, stored), stored
+
+
+def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
+    """Compute a case without shared stages, and return its record and its traceback."""
+    raised: list[BaseException] = []
+    record = compute_here(Batch.of(spec, [case]), raised=raised.append)
+    is_program = isinstance(spec.method, UserCode) and spec.method.kind is CodeKind.COMMAND
+    if not raised or (is_program and isinstance(raised[0], EvogtError)):  # there is no code of the user to show
+        return record, ""
+    frames = without_package_frames(raised[0].__traceback__)
+    return record, "".join(traceback.format_exception(raised[0].with_traceback(frames)))
+
+
+def _find_case(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
+    """Return the number of the case with these axis values.  Raises InputError if there is no such case."""
+    for name in at:
+        if name not in space.names:
+            raise InputError(f"{source} has no axis `{name}`. {suggest(name, space.names)}")
+    positions = []
+    for axis in space.axes:
+        found = _find_label(axis.values, at[axis.name]) if axis.name in at else 0
+        if found is None:
+            values = join_names([text_label(value) for value in axis.values])
+            raise InputError(f"`{axis.name}` must be one of {values} ({source}), got {str(at[axis.name])!r}")
+        positions.append(found)
+    return int(np.ravel_multi_index(positions, space.shape))
+
+
+def _find_label(values: Sequence[Value], value: object) -> int | None:
+    return find_value(values, value if isinstance(value, str) else text_label(to_canonical(value)))
+
+
+# --- a whole result ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,21 +276,19 @@ class Verification:
     ----------
     path : Path
         Result file.
-    phases : dict
-        Run metadata of the file by phase.  The dict is empty if the file is damaged.
-    findings : tuple of str
-        One line for each mistake.
-    recomputed : tuple of str
-        One line for each run that was computed again.
+    findings, recomputed : tuple of str
+        One line for each mistake, and one line for each run that was computed again.
     left_out : str
         Description of the checks that were not possible, or "".
+    phases : dict
+        Run metadata of the file by phase.  The dict is empty if the file is damaged.
     """
 
     path: Path
-    phases: Mapping[str, xr.Dataset]
     findings: tuple[str, ...]
-    recomputed: tuple[str, ...]
     left_out: str = ""
+    recomputed: tuple[str, ...] = ()
+    phases: Mapping[str, xr.Dataset] = field(default_factory=dict)
 
     @property
     def well(self) -> bool:
@@ -78,7 +303,7 @@ def verify(
     seed: int = 0,
     code: str | Path | None = None,
     folder: str | Path | None = None,
-    announce: Announce = lambda files: None,
+    announce: Callable[[Sequence[str]], None] = lambda files: None,
 ) -> Verification:
     """Check the bytes, schema, run keys and completeness of a result.
 
@@ -128,62 +353,56 @@ def verify(
     # bytes first, since a damaged file cannot be trusted or even opened; reading a shard checks its checksum
     read = inspect(path) if path.exists() or not description_path(path).exists() else Inspection([], [])
     if read.broken:
-        return Verification(path, {}, tuple(read.broken), (), "nothing else was checked")
+        return Verification(path, tuple(read.broken), NOTHING_ELSE)
     try:
         with open_phases(path) if path.exists() else open_partial_result(path) as groups:
             at, beside = (None if place is None else Path(place) for place in (code, folder))
-            found = _check(path, groups, rerun, seed, at, beside, announce)
+            for phase, data in groups.items():
+                text, digest = str(data.attrs.get("study")), data.attrs.get("study_sha256")
+                if hashlib.sha256(text.encode()).hexdigest() != digest:
+                    wanted = f"the attribute `study` must have the SHA-256 `study_sha256` = {digest}"
+                    raise DamagedResultError(f"{phase}: {wanted}, got another text")
+            codes, left_out = None, ""
+            if rerun:
+                try:
+                    codes = code_to_run(path, any_phase(groups), at, beside)
+                    announce(files_of(codes))
+                except InPythonError as error:
+                    if code is not None:
+                        raise
+                    rerun, left_out = 0, str(error)
+            found = _check(path, groups, read_plans(path, groups, codes, folder=beside), rerun, seed)
             kept = {phase: load_result(path, select_metadata(data)) for phase, data in groups.items()}
-            return replace(found, phases=kept, findings=(*read.changed, *found.findings))
+            findings = (*read.changed, *found.findings)
+            return replace(found, phases=kept, findings=findings, left_out=found.left_out or left_out)
     except DamagedResultError as error:
-        return Verification(path, {}, (str(error),), (), "nothing else was checked")
+        return Verification(path, (str(error),), NOTHING_ELSE)
 
 
 # values are checked before runs are computed again: if status and values disagree, every run would differ
 def _check(
-    path: Path,
-    groups: Mapping[str, xr.Dataset],
-    rerun: int,
-    seed: int,
-    code: Path | None,
-    folder: Path | None,
-    announce: Announce,
+    path: Path, groups: Mapping[str, xr.Dataset], phases: Mapping[str, ResultWithPlan], rerun: int, seed: int
 ) -> Verification:
     """Check a result with intact bytes, as `verify` does, but leave `phases` empty."""
-    for phase, data in groups.items():
-        digest = data.attrs.get("study_sha256")
-        if hashlib.sha256(str(data.attrs.get("study")).encode()).hexdigest() != digest:
-            line = f"{phase}: the attribute `study` must have the SHA-256 `study_sha256` = {digest}, got another text"
-            return Verification(path, {}, (line,), (), "nothing else was checked")
-    left_out, codes = "", None
-    if rerun:
-        try:
-            codes = code_to_run(path, any_phase(groups), code, folder)
-            announce(files_of(codes))
-        except InPythonError as error:
-            if code is not None:
-                raise
-            rerun, left_out = 0, str(error)
-    phases, runs = read_plans(path, groups, codes, folder=folder), read_runs(path)
-    findings, unfit = list[str](), list[str]()
+    findings, unfit, runs = list[str](), list[str](), read_runs(path, groups)
     for phase, result in phases.items():
-        wrong_keys = list(check_keys(result))
-        findings += [f"{phase}: {line}" for line in (*wrong_keys, *check_completeness(result))]
-        unfit += [f"{phase}: {line}" for line in check_values(result)]
+        wrong_keys = list(_check_keys(result))
+        findings += [f"{phase}: {line}" for line in (*wrong_keys, *_check_completeness(result))]
+        unfit += [f"{phase}: {line}" for line in _check_metadata(result)]
         if not wrong_keys:  # runs of other keys are none of the plan
-            unfit += [f"{phase}: {line}" for line in check_contents(result, runs.get(phase))]
+            unfit += [f"{phase}: {line}" for line in _check_contents(result, runs[phase])]
     if unfit:
-        return Verification(path, {}, (*findings, *unfit), (), "no run was computed again")
-    findings += _check_choices(phases)
+        return Verification(path, (*findings, *unfit), "no run was computed again")
+    findings += _check_choices(phases, runs)
     recomputed = []
-    for result, index in draw_runs(phases, rerun, seed):
-        line, wrong = describe_rerun(repeat_run(result, index, runs), result)
+    for result, index in _draw_runs(phases, rerun, seed):
+        line, wrong = _judge_rerun(*repeat_run(result, index, runs[result.phase]), result)
         recomputed.append(line)
         findings += wrong
-    return Verification(path, {}, tuple(findings), tuple(recomputed), left_out)
+    return Verification(path, tuple(findings), "", tuple(recomputed))
 
 
-def _check_choices(phases: Mapping[str, ResultWithPlan]) -> Iterator[str]:
+def _check_choices(phases: Mapping[str, ResultWithPlan], runs: Mapping[str, RunRecords]) -> Iterator[str]:
     """Check that the runs of earlier phases lead to the choices in the file."""
     last = phases.get(MAIN)
     if last is None:
@@ -193,9 +412,8 @@ def _check_choices(phases: Mapping[str, ResultWithPlan]) -> Iterator[str]:
         if phase.name not in phases:
             yield f"the study has a {phase.name}, but the file has no runs of this phase"
         elif phase.choice is not None:
-            earlier = phases[phase.name]
-            table = RunTable(earlier.plan)
-            table.add(records_of(earlier.data))  # filled as in `run`, so that the same candidate wins a tie
+            table = RunTable(phases[phase.name].plan)
+            table.add(runs[phase.name])  # filled as in `run`, so that the same candidate wins a tie
             try:
                 (chosen,) = choose_parameters(phase, table)
             except PilotError as error:
@@ -213,7 +431,7 @@ def _check_choices(phases: Mapping[str, ResultWithPlan]) -> Iterator[str]:
 
 
 # the sample depends only on the seed and the file, so that others can repeat a finding
-def draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> list[tuple[ResultWithPlan, int]]:
+def _draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> list[tuple[ResultWithPlan, int]]:
     """Draw `sample` of the planned runs with the status ok, to compute them again."""
     pool = [
         (result, int(index))
@@ -221,7 +439,7 @@ def draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> l
         for index in np.flatnonzero(status_codes(result.data["run_status"]).ravel() == Status.ok)
     ]
     order = np.random.default_rng(seed).permutation(len(pool))
-    # runs with other keys than the study are left out: `check_keys` reports them
+    # runs with other keys than the study are left out: `_check_keys` reports them
     fitting = (
         (result, index)
         for result, index in (pool[number] for number in order)
@@ -230,32 +448,29 @@ def draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> l
     return list(itertools.islice(fitting, sample))
 
 
-def describe_rerun(run: Trial, result: ResultWithPlan) -> tuple[str, list[str]]:
+def _judge_rerun(run: Trial, stored: StoredRun, result: ResultWithPlan) -> tuple[str, list[str]]:
     """Return a line about a run that was computed again, and a list with a line for each mistake."""
-    line, known = f"{result.phase} run {run.point}", cast(StoredRun, run.stored)
+    line = f"{result.phase} run {run.point}"
     if run.status != Status.ok:
         return f"{line}: {run.message}", [f"{line} is ok in the file, but not when computed again: {run.message}"]
-    if not known.differences:
+    if not stored.differences:
         return f"{line}: equal bit for bit", []
     # with the same versions every difference is a mistake
-    if not known.software:
-        return f"{line}: differs", [f"{line}, computed again: {each.describe()}" for each in known.differences]
+    if not stored.software:
+        return f"{line}: differs", [f"{line}, computed again: {each.describe()}" for each in stored.differences]
     declared = result.study.method.variables
-    judgeable = [each for each in known.differences if each.name not in declared or declared[each.name].is_determined]
+    judgeable = [each for each in stored.differences if each.name not in declared or declared[each.name].is_determined]
     largest = max((each.relative for each in judgeable), default=0.0)
     # `not <=`, so that NaN counts as a mistake
     wrong = [each for each in judgeable if not each.relative <= OTHER_SOFTWARE_TOLERANCE]
-    line += f": relative difference at most {largest:.1e} with other software ({known.software})"
+    line += f": relative difference at most {largest:.1e} with other software ({stored.software})"
     return line, [f"{line}: {each.describe()}" for each in wrong]
 
 
-def check_contents(result: ResultWithPlan, runs: RunRecords | None) -> Iterator[str]:
-    """Check the attributes, coordinates and values of a result against its study and its runs.
-
-    The result may have more attributes and variables.  `runs` are the runs in the index of the file, if any.
-    """
+def _check_contents(result: ResultWithPlan, runs: RunRecords) -> Iterator[str]:
+    """Check the attributes, coordinates and values against the study and the runs.  The result may have more."""
     data, table = result.data, RunTable(result.plan)
-    table.add(runs or records_of(data))
+    table.add(runs)
     wanted = dataset(table, result.study)
     wanted.attrs = {**global_attributes(result.study, result.phase), **wanted.attrs}
     for key, value in wanted.attrs.items():
@@ -290,7 +505,7 @@ def _compare_variables(name: str, data: xr.Dataset, wanted: xr.Dataset) -> Itera
             return
 
 
-def check_keys(result: ResultWithPlan) -> Iterator[str]:
+def _check_keys(result: ResultWithPlan) -> Iterator[str]:
     """Check that the run keys in the file equal the run keys of the study."""
     wanted, found = result.plan.keys.astype(str), result.keys.astype(str)
     wrong = np.flatnonzero(wanted != found)
@@ -303,7 +518,7 @@ def check_keys(result: ResultWithPlan) -> Iterator[str]:
         )
 
 
-def check_values(result: ResultWithPlan) -> Iterator[str]:
+def _check_metadata(result: ResultWithPlan) -> Iterator[str]:
     """Check that the status and the run metadata agree, because another program may have changed the file."""
     data, status = result.data, status_codes(result.data["run_status"])
     ok, has_run = status == Status.ok, status != Status.not_run
@@ -320,7 +535,7 @@ def check_values(result: ResultWithPlan) -> Iterator[str]:
     yield from _count_wrong(result, wrong)
 
 
-def check_completeness(result: ResultWithPlan) -> Iterator[str]:
+def _check_completeness(result: ResultWithPlan) -> Iterator[str]:
     """Check that every planned run has a status in `ATTEMPTED`."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
     status, count = status_codes(result.data["run_status"]), np.count_nonzero(planned)

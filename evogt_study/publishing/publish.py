@@ -116,7 +116,7 @@ def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]
     results = sorted((folder / PAYLOAD / "results").glob("*.nc"))
     if not results and not damage:
         damage = (f"there is no result in {folder / PAYLOAD / 'results'}",)
-    yield Verification(folder, {}, damage, (), "nothing else was checked" if damage else "")
+    yield Verification(folder, damage, "nothing else was checked" if damage else "")
     for path in () if damage else results:
         beside = folder / PAYLOAD / "studies" / path.stem
         yield verify(path, **options, folder=beside)

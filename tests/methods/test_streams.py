@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import evogt_study as evs
 from evogt_study.methods.current_run import hash_words, isolate_global_draws
-from evogt_study.operations.trial import try_case
+from evogt_study.operations.verify import try_case
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 

@@ -8,8 +8,7 @@ from helpers import read_study
 
 import evogt_study as evs
 from evogt_study.errors import ResultError, StoreWarning, StudyError
-from evogt_study.operations.trial import try_case
-from evogt_study.operations.verify import verify
+from evogt_study.operations.verify import try_case, verify
 
 METHOD = """
 import numpy as np

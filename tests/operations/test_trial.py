@@ -5,7 +5,7 @@ import pytest
 from helpers import PARABOLA, PILOTED, rewritten
 
 from evogt_study.errors import InputError, ResultError
-from evogt_study.operations.trial import try_case
+from evogt_study.operations.verify import try_case
 from evogt_study.publishing.contents import find_files_beside
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import plan_study

@@ -10,8 +10,7 @@ import pytest
 import evogt_study as evs
 from evogt_study import pde
 from evogt_study.errors import InPythonError, ResultError, StudyError
-from evogt_study.operations.trial import try_case
-from evogt_study.operations.verify import verify
+from evogt_study.operations.verify import try_case, verify
 
 OFFSET = 10.0
 
