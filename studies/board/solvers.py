@@ -53,7 +53,7 @@ def solve_by_features(row, dictionary, size, steps, integrator, points, tau, see
             TimeGrid(PROBLEMS[row]["final_time"], steps, (steps,)), INTEGRATORS[integrator](),
         )  # fmt: skip
         solution = solve_fields(data, run)
-        return solution.system.size, lambda nodes: solution.evaluate(nodes)[-1]
+        return sum(solution.system.sizes), lambda nodes: solution.evaluate(nodes)[-1]
 
     return judge(row, solve)
 
