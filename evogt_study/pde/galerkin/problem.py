@@ -16,13 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isfunction
-from typing import Any
 
 import numpy as np
 
 from evogt_study.errors import AccuracyWarning, ParameterError, ProblemError, shorten, warn
 from evogt_study.pde.domains import Domain, UnitCube
-from evogt_study.pde.numerics import Array
+from evogt_study.pde.numerics import Array, Quadrature
 
 NodalFunction = Callable[[Array, Array, float], Array]
 """Function of the solution u (Q,), the nodes (Q, d) and t that returns an array (Q,)."""
@@ -398,37 +397,39 @@ class Problem:
         return 0.0 if self.lifting is None else self.lifting.value(nodes, np.array([t]))[0]
 
 
-def check_data(problem: Problem, final_time: float | None = None) -> None:
-    """Check the data of a problem that is given by functions.  Raises ProblemError."""
-    check_boundary(problem, final_time)
-    check_periodic(problem)
-    if problem.exact is None:
-        return
-    nodes = _find_inner_nodes(problem)
-    with np.errstate(all="ignore"):
-        exact = problem.exact(nodes, np.zeros(1))[0]
-        excess, scale = (float(np.abs(found).max()) for found in (exact - problem.initial(nodes), exact))
-    if not _is_negligible(excess, scale, problem):
-        given = describe_parameters(problem)
-        raise ProblemError(f"`exact` at t = 0 must equal `initial`, got a difference of {excess:.3g}{given}")
-
-
-def check_boundary(problem: Problem, final_time: float | None = None) -> None:
-    """Raise ProblemError if the exact solution differs from the boundary values (remark nonhomo).
+def check_data(problem: Problem, final_time: float | None = None, flux: Sequence[SpaceTimeFunction] = ()) -> None:
+    """Raise ProblemError if the data contradict each other.  `flux` is A grad u of the exact solution (remark nonhomo).
 
     Initial data that differ from the boundary values give an `AccuracyWarning`, because the problem is well posed.
     """
+    rule, exact = problem.domain.quadrature(problem.domain.usual_rule), problem.exact
+    with np.errstate(all="ignore"):
+        _check_boundary(problem, rule.nodes, _LOOKED_AT * (final_time or problem.final_time or 1.0))
+        _check_periodic(problem, rule.nodes, flux)
+        if flux:
+            _check_fluxes(problem, rule, flux)
+        if exact is not None:
+            values = exact(rule.nodes, np.zeros(1))[0]
+            _compare(problem, values - problem.initial(rule.nodes), values, "`exact` at t = 0 must equal `initial`")
+
+
+def _compare(problem: Problem, excess: Array, scale: Array | float, wanted: str, where: str = "") -> None:
+    """Raise ProblemError unless the differences `excess` are negligible relative to the largest value in `scale`."""
+    size = float(np.abs(excess).max())
+    if not _is_negligible(size, float(np.abs(scale).max()), problem):
+        raise ProblemError(f"{wanted}, got a difference of {size:.3g}{where}{describe_parameters(problem)}")
+
+
+def _check_boundary(problem: Problem, nodes: Array, times: Array) -> None:
     on_boundary = problem.domain.boundary_points()
     if not len(on_boundary):
         return
-    key, times = "exact", _LOOKED_AT * (final_time or problem.final_time or 1.0)
-    stated: Any = problem.exact
+    key, stated = "exact", problem.exact or NonSeparable(lambda nodes, t: problem.initial(nodes))
     if problem.exact is None:  # only the initial value is known
-        key, times, stated = "initial", times[:1], lambda nodes, times: problem.initial(nodes)[None]
-    with np.errstate(all="ignore"):
-        lifted = np.zeros((1, 1)) if problem.lifting is None else problem.lifting.value(on_boundary, times)
-        excess = np.abs(stated(on_boundary, times) - lifted).max(axis=1)
-        scale = max(float(np.abs(stated(_find_inner_nodes(problem), times)).max()), float(np.abs(lifted).max()))
+        key, times = "initial", times[:1]
+    lifted = np.zeros((1, 1)) if problem.lifting is None else problem.lifting.value(on_boundary, times)
+    excess = np.abs(stated(on_boundary, times) - lifted).max(axis=1)
+    scale = max(float(np.abs(stated(nodes, times)).max()), float(np.abs(lifted).max()))
     bad = [not _is_negligible(float(each), scale, problem) for each in excess]
     if not any(bad):
         return
@@ -444,43 +445,31 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
     )
 
 
-def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> None:
-    """Raise ProblemError if the data, or the flux of the exact solution, are not periodic on the domain."""
-    exact = problem.exact
+def _check_periodic(problem: Problem, nodes: Array, flux: Sequence[SpaceTimeFunction]) -> None:
     stated: dict[str, Callable[[Array], Array]] = {"`initial`": problem.initial}
-    if exact is not None:
-        stated = {"`exact`": lambda nodes: exact(nodes, _LOOKED_AT)}
+    if problem.exact is not None:
+        stated = {"`exact`": partial(problem.exact, times=_LOOKED_AT)}
     if problem.lifting is not None:
-        lifting = problem.lifting.value
-        stated["`lifting`"] = lambda nodes: lifting(nodes, _LOOKED_AT)
-    with np.errstate(all="ignore"):
-        for axis, ends in problem.domain.periods().items():
-            through = {"the flux `diffusion` * grad(`exact`)": partial(flux[axis], times=_LOOKED_AT)} if flux else {}
-            nodes = _find_inner_nodes(problem)
-            faces = [np.where(np.arange(problem.dimension) == axis, side, nodes) for side in ends]
-            for data, function in (stated | through).items():
-                excess = float(np.abs(function(faces[0]) - function(faces[1])).max())
-                if not _is_negligible(excess, float(np.abs(function(nodes)).max()), problem):
-                    got = f"a difference of {excess:.3g} between its faces{describe_parameters(problem)}"
-                    raise ProblemError(f"{data} must be periodic in {'xyz'[axis]}, got {got}")
+        stated["`lifting`"] = partial(problem.lifting.value, times=_LOOKED_AT)
+    for axis, ends in problem.domain.periods().items():
+        if flux:
+            stated["the flux `diffusion` * grad(`exact`)"] = partial(flux[axis], times=_LOOKED_AT)
+        lower, upper = (np.where(np.arange(problem.dimension) == axis, side, nodes) for side in ends)
+        for data, function in stated.items():
+            wanted = f"{data} must be periodic in {'xyz'[axis]}"
+            _compare(problem, function(lower) - function(upper), function(nodes), wanted, " between its faces")
 
 
-def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
-    """Raise ProblemError if the flux of the exact solution differs from the given flux on a face."""
-    rule, times = problem.domain.quadrature(problem.domain.usual_rule), _LOOKED_AT
-    with np.errstate(all="ignore"):
-        for data in problem.faces:
-            nodes, normals = rule.faces[data.face].nodes, rule.faces[data.face].normals
-            assert normals is not None  # noqa: S101  # rules on faces have normals
-            outward = np.sum([n * part(nodes, times) for n, part in zip(normals.T, flux, strict=True)], axis=0)
-            wanted = data.flux(nodes, times)
-            if data.transfer is not None and problem.exact is not None:
-                wanted = wanted - data.transfer(nodes, times) * problem.exact(nodes, times)
-            excess = float(np.abs(outward - wanted).max())
-            scale = max(float(np.abs(part(rule.nodes, times)).max()) for part in flux)
-            if not _is_negligible(excess, max(scale, float(np.abs(wanted).max())), problem):
-                got = f"a difference of {excess:.3g}{describe_parameters(problem)}"
-                raise ProblemError(f"`exact` must have the flux that `boundary.{data.face}` states, got {got}")
+def _check_fluxes(problem: Problem, rule: Quadrature, flux: Sequence[SpaceTimeFunction]) -> None:
+    for data in problem.faces:
+        nodes, normals, times = rule.faces[data.face].nodes, rule.faces[data.face].normals, _LOOKED_AT
+        assert normals is not None  # noqa: S101  # rules on faces have normals
+        given = data.flux(nodes, times)
+        if data.transfer is not None and problem.exact is not None:
+            given = given - data.transfer(nodes, times) * problem.exact(nodes, times)
+        outward = np.sum([n * part(nodes, times) for n, part in zip(normals.T, flux, strict=True)], axis=0)
+        scale = max(float(np.abs(values).max()) for values in (given, *(part(rule.nodes, times) for part in flux)))
+        _compare(problem, outward - given, scale, f"`exact` must have the flux that `boundary.{data.face}` states")
 
 
 def check_terms(problem: Problem, method: str) -> None:
@@ -500,10 +489,6 @@ def describe_parameters(problem: Problem) -> str:
     """Return the text " for NAME = VALUE, ..." with the parameters of the problem, for messages."""
     values = ", ".join(f"{name} = {value:g}" for name, value in problem.parameters.items())
     return f" for {values}" if values else ""
-
-
-def _find_inner_nodes(problem: Problem) -> Array:
-    return problem.domain.quadrature(problem.domain.usual_rule).nodes
 
 
 def _is_negligible(excess: float, scale: float, problem: Problem) -> bool:

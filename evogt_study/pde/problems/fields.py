@@ -26,9 +26,7 @@ from evogt_study.pde.galerkin.problem import (
     NaturalFace,
     NonSeparable,
     Problem,
-    check_boundary,
-    check_fluxes,
-    check_periodic,
+    check_data,
 )
 from evogt_study.pde.numerics import Array
 from evogt_study.pde.problems.terms import (
@@ -493,10 +491,8 @@ class FieldData:
             if each.algebraic and problem.exact is None:
                 continue
             try:
-                check_boundary(problem, T)
-                check_periodic(problem)
-                if shift and self.problem.terms is None:
-                    check_fluxes(problem, [self._function(flux) for flux in symbolic.exact_fluxes[a]])
+                fluxes = symbolic.exact_fluxes[a] if shift and self.problem.terms is None else ()
+                check_data(problem, T, [self._function(flux) for flux in fluxes])
             except ProblemError as error:
                 raise ProblemError(f"{error} (field {name})") from None
 

@@ -26,9 +26,7 @@ from evogt_study.pde.galerkin.problem import (
     Problem,
     Separable,
     SpaceTimeFunction,
-    check_boundary,
-    check_fluxes,
-    check_periodic,
+    check_data,
     describe_parameters,
 )
 from evogt_study.pde.problems import expressions
@@ -229,11 +227,7 @@ class FormulaProblem(FormulaStatement):
             if lifting is not None:
                 lifting = replace(lifting, flux=tuple(map(table.scale, lifting.gradient)))
             problem = replace(problem, diffusion=Separable(lambda nodes: table(nodes)[None]), lifting=lifting)
-        check_boundary(problem, final_time)
-        exact_flux = list(map(make, data.flux or ()))
-        check_periodic(problem, exact_flux)
-        if exact_flux:
-            check_fluxes(problem, exact_flux)
+        check_data(problem, final_time, list(map(make, data.flux or ())))
         _check_weak_forms(self, problem, final_time or 1.0)
         return problem
 
