@@ -1,11 +1,6 @@
-"""Galerkin finite elements for every term of the equation, with diagonally implicit Runge-Kutta methods.
+"""Finite elements: linear ones (`p1_fem`) as a baseline, quadratic ones as a reference, and POD-Galerkin.
 
-    M u' + K(t) u + r(u, t) = F(t)
-
-with the terms of `galerkin.stiffness` on continuous elements.  Linear elements are a baseline of the paper (`p1_fem`),
-and quadratic elements are a reference.  With a lifting u_b, the elements represent u - u_b.  Sparse LU solves linear
-stages, and Newton's method solves nonlinear stages.  Fields with nonlinear fluxes use a `FluxSystem` on elements.
-POD-Galerkin uses a reduced basis from snapshots of linear elements.
+The assembly is `galerkin.system` in sparse matrices.  Fields with nonlinear fluxes use a `FluxSystem` on elements.
 """
 
 from __future__ import annotations
@@ -27,8 +22,8 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import DIRECTIONS, Box, check_domain, to_box
 from evogt_study.pde.domains.triangulated import Triangulated, make_simplex_rule
-from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
-from evogt_study.pde.galerkin.system import Basis, GalerkinSystem, assemble_load, assemble_operator, check_diffusion
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.system import Basis, GalerkinSystem, assemble_system, check_diffusion
 from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.integrators.flux_system import FieldSolution, FieldSpace, FluxSystem, march_fields
 from evogt_study.pde.integrators.runge_kutta import ImplicitSteps, Tableau
@@ -221,26 +216,18 @@ def check_element_space(domain: Domain, size: int, degree: int, name: str = "ref
 
 def _number_unknowns(basis: Any, domain: Domain) -> SparseMatrix:
     """Return the matrix from unknowns to degrees of freedom, which are zero on faces with given values."""
-    count, places = int(basis.N), np.asarray(basis.doflocs)
-    if isinstance(domain, Triangulated):
-        facets = _find_facets(basis, domain, domain.natural)
-        fixed = np.asarray(basis.get_dofs(np.setdiff1d(basis.mesh.boundary_facets(), facets)).flatten())
-        master = np.arange(count)
-    else:
+    count, periods = int(basis.N), domain.periods()
+    free = (*domain.natural, *(f"{DIRECTIONS[axis]}{side}" for axis in periods for side in (0, 1)))
+    facets = np.setdiff1d(basis.mesh.boundary_facets(), _find_facets(basis, domain, free))
+    fixed, master = np.asarray(basis.get_dofs(facets).flatten()), np.arange(count)
+    if periods:
+        # A degree of freedom on the upper face has the coordinates of its partner modulo one, up to rounding errors.
         box = to_box(domain)
-        unit = (places - np.array(box.lower)[:, None]) / box.widths[:, None]
-        # On periodic faces, a degree of freedom on the upper face has the coordinates of its partner modulo one.  Round
-        # to nine digits, because rounding errors separate the coordinates.
-        on_face, wrapped = np.zeros(count, dtype=bool), np.round(unit, 9)
-        for axis, name in enumerate(DIRECTIONS[: box.dimension]):
-            if name in box.periodic:
-                wrapped[axis] %= 1.0
-            for side in (0, 1):
-                if box.is_dirichlet(axis, side):
-                    on_face |= np.abs(unit[axis] - side) < 1e-9
-        _, first, inverse = np.unique(wrapped, axis=1, return_index=True, return_inverse=True)
-        fixed, master = np.flatnonzero(on_face), first[np.ravel(inverse)]
-    kept = np.setdiff1d(np.unique(master), fixed)
+        unit = np.round((np.asarray(basis.doflocs) - np.array(box.lower)[:, None]) / box.widths[:, None], 9)
+        unit[list(periods)] %= 1.0
+        _, first, inverse = np.unique(unit, axis=1, return_index=True, return_inverse=True)
+        master = first[np.ravel(inverse)]
+    kept = np.setdiff1d(master, fixed)
     number = np.full(count, -1)
     number[kept] = np.arange(len(kept))
     rows = np.flatnonzero(number[master] >= 0)
@@ -302,8 +289,12 @@ def finite_elements(
     initial = problem.initial(nodes) - problem.lift_at(nodes, 0.0)
     # a projection instead of an interpolation, as for the P1 elements of the paper (tab:p1_fem)
     u = make_sparse_solver(basis.mass, symmetric=True)(basis.project(initial))
-    states = ImplicitSteps(ElementSystem(problem, space, u)).march(tableau, u, grid)
+    states = ImplicitSteps(_assemble_elements(problem, space, u)).march(tableau, u, grid)
     return ElementSolution(problem, space, grid.observed_times, states)
+
+
+def _assemble_elements(problem: Problem, space: ElementSpace, initial: Array) -> GalerkinSystem:
+    return assemble_system(space.interior, problem, space.faces, initial, mass=space.interior.mass)
 
 
 def solve_fields_by_elements(
@@ -391,36 +382,6 @@ def make_element_reference(problem: Problem | FieldData, size: int, grid: TimeGr
     return make(size, grid, make(max(1, wider), half, None))
 
 
-class ElementSystem:
-    """System M u' = F(t) - K(t) u - r(u, t) on elements."""
-
-    def __init__(self, problem: Problem, space: ElementSpace, initial: Array) -> None:
-        self.problem, self.basis, self.initial, self.mass = problem, space.interior, initial, space.interior.mass
-        self.linear = problem.is_linear
-        # The Jacobian of a reaction may make the matrix indefinite.  LU without pivoting is then unstable.
-        self.symmetric = problem.advection is None and self.linear
-        self.autonomous = self.linear and problem.has_steady_operator
-        self.load, _ = assemble_load(self.basis, problem, space.faces)
-        self._stiffness, _ = assemble_operator(self.basis, problem, space.faces)
-
-    def rate(self, t: float, U: Array) -> Array:
-        """Return the right-hand side F - K u - r(u)."""
-        linear = self.load(np.array([t]))[0] - self._stiffness(t) @ U
-        if isinstance(law := self.problem.reaction, NonlinearReaction):
-            linear = linear + self.basis.project(law.value(self._nodal(U, t), self.basis.rule.nodes, t))
-        return np.asarray(linear)
-
-    def jacobian(self, t: float, U: Array) -> Any:
-        """Return the Jacobian -(K + r'(u)) of the right-hand side."""
-        matrix = -self._stiffness(t)
-        if isinstance(law := self.problem.reaction, NonlinearReaction):
-            matrix = matrix + self.basis.gram(law.slope(self._nodal(U, t), self.basis.rule.nodes, t))
-        return matrix
-
-    def _nodal(self, U: Array, t: float) -> Array:
-        return np.asarray(self.basis.values @ U) + self.problem.lift_at(self.basis.rule.nodes, t)
-
-
 def pod_galerkin(
     problem: Problem, unknowns: int, grid: TimeGrid, count: int, training_time: float, degree: int | None = None
 ) -> tuple[ElementSolution, dict[str, float]]:
@@ -433,7 +394,7 @@ def pod_galerkin(
     start = time.process_time()
     whole = replace(grid, saved=tuple(range(grid.steps + 1)))
     full = p1_fem(problem, unknowns, whole, degree)
-    system = ElementSystem(problem, full.space, full.states[0])
+    system = _assemble_elements(problem, full.space, full.states[0])
     snapshots = full.states[whole.observed_times <= training_time * (1.0 + 1e-12)]
     # the leading modes (n, r), orthonormal with respect to the mass matrix
     values, vectors = scipy.linalg.eigh(np.asarray(snapshots @ (system.mass @ snapshots.T)))

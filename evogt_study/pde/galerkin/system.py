@@ -1,13 +1,10 @@
-"""Galerkin assembly: alpha' + K(t) alpha + r(alpha, t) = b(t), alpha(0) (eq:retained_ode).
+"""Galerkin systems M alpha' + K(t) alpha + r(alpha, t) = b(t) in any basis, dense or sparse (eq:retained_ode).
 
     K_ij = (A grad phi_j, grad phi_i) + (b . grad phi_j - c phi_j, phi_i) + (transfer phi_j, phi_i)_faces
-    b_i = (f, phi_i) + (flux, phi_i)_faces
+    b_i = (f, phi_i) + (flux, phi_i)_faces,    r_i = (F'(u), phi_i) or -(g(u, x, t), phi_i)
 
-The functions assemble K and b in any basis, with dense or sparse matrices.  With advection K is not symmetric.  On the
-retained space a potential F gives r_i = (F'(u), phi~_i)_q (eq:ac_g_quad with the opposite sign).  A nonlinear reaction
-gives r_i = -(g(u, x, t), phi~_i)_q.  A lifting u_b gives u = u_b + phi~ . alpha and the lifted load b (eq:lifted_load).
-
-The functions assemble separable data once per profile, and other data once per time.
+A lifting u_b gives u = u_b + phi . alpha and the lifted load (eq:lifted_load).  The functions assemble separable data
+once per profile, and other data once per time.
 """
 
 from __future__ import annotations
@@ -89,13 +86,10 @@ class Basis(ABC):
 
     def tensor_term(self, i: int, j: int, nodal: Array) -> Any:
         """Return the contribution of A_ij and A_ji to the stiffness."""
+        if i == j:
+            return self.product(gradient := self.gradients[i], gradient, nodal)
         product = self.product(self.gradients[i], self.gradients[j], nodal)
-        # the sum of a matrix and its transpose is exactly symmetric
-        return product if i == j else product + product.T
-
-    def advection(self, axis: int, nodal: Array) -> Any:
-        """Return the matrix (b d phi_j / dx_axis, phi_i)."""
-        return self.product(self.values, self.gradients[axis], nodal)
+        return product + product.T  # exactly symmetric
 
     def project(self, nodal: Array, axis: int | None = None) -> Array:
         """Return (v, phi_i), or (v, d phi_i / dx_axis) if `axis` is given, (..., Q) -> (..., r)."""
@@ -109,18 +103,12 @@ class DenseBasis(Basis):
     gradients: Array
 
     def product(self, left: Array, right: Array, nodal: Array) -> Array:
+        if left is right:
+            return assemble_gram(left[None], self.rule.weights * nodal)
         return np.asarray(left.T @ ((self.rule.weights * nodal)[:, None] * right))
-
-    def gram(self, nodal: Array) -> Array:
-        return assemble_gram(self.values[None], self.rule.weights * nodal)
 
     def stiffness(self, nodal: Array) -> Array:
         return assemble_gram(self.gradients, self.rule.weights * nodal)
-
-    def tensor_term(self, i: int, j: int, nodal: Array) -> Any:
-        if i == j:
-            return assemble_gram(self.gradients[i : i + 1], self.rule.weights * nodal)
-        return super().tensor_term(i, j, nodal)
 
 
 def assemble_operator(
@@ -136,7 +124,10 @@ def assemble_operator(
         diffusion = add_functions(tensor)
     else:
         diffusion = _assemble(problem.diffusion, basis, basis.stiffness, profiles)
-    parts = [_assemble(b, basis, partial(basis.advection, axis)) for axis, b in enumerate(problem.advection or ())]
+    parts = [
+        _assemble(b, basis, partial(basis.product, basis.values, basis.gradients[axis]))
+        for axis, b in enumerate(problem.advection or ())
+    ]
     if problem.linear_reaction is not None:
         parts.append(_assemble(problem.linear_reaction, basis, lambda nodal: -basis.gram(nodal)))
     transfers = [(data.transfer, faces[data.face]) for data in problem.faces if data.transfer is not None]
@@ -233,50 +224,30 @@ class AssembledLifting:
 
 @dataclass(frozen=True, eq=False)
 class Reaction:
-    """Nonlinear term r = F'(u) or r = -g(u, x, t), with basis values (Q, r), weights and nodes of its projection."""
+    """Nonlinear term r = F'(u) or r = -g(u, x, t) in a basis."""
 
     law: Potential | NonlinearReaction
-    values: Array
-    weights: Array
-    nodes: Array
+    basis: Basis
 
-    def prepare(self) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
-        """Return the function of (alpha, u_b, t) that gives (r, phi~_i)_q and sum_q w_q F(u).
+    def evaluate(self, alpha: Array, lifted: Array | float, t: float) -> tuple[Array, float]:
+        """Return (r, phi_i) and sum_q w_q F(u) for u = phi . alpha + u_b."""
+        u, law = self.basis.values @ alpha + lifted, self.law
+        if isinstance(law, Potential):
+            value, slope = law.both(u)
+            return self.basis.project(slope), float(self.basis.rule.weights @ value)
+        return self.basis.project(-law.value(u, self.basis.rule.nodes, t)), 0.0
 
-        Each call of the returned function overwrites the result of the previous call.
-        """
-        # Each step of a gradient flow calls the function.  New arrays at each operation took 6 % of the time.
-        values, weights, projected, law = self.values, self.weights, np.empty(self.values.shape[1]), self.law
-        u, weighted = np.empty_like(weights), np.empty_like(weights)
-
-        def react(alpha: Array, lifted: Array | None, t: float) -> tuple[Array, float]:
-            np.matmul(values, alpha, out=u)
-            if lifted is not None:
-                np.add(u, lifted, out=u)
-            if isinstance(law, Potential):
-                value, slope = law.both(u)
-                bulk = float(weights @ value)
-            else:
-                slope, bulk = -law.value(u, self.nodes, t), 0.0
-            np.matmul(np.multiply(weights, slope, out=weighted), values, out=projected)
-            return projected, bulk
-
-        return react
-
-    def jacobian(self, alpha: Array, lifted: Array | None, t: float) -> Array:
-        """Return the matrix d(r, phi~_i)_q / d alpha_j = (r_u phi~_j, phi~_i)_q of a reaction, (r, r)."""
+    def jacobian(self, alpha: Array, lifted: Array | float, t: float) -> Any:
+        """Return the matrix d(r, phi_i) / d alpha_j = (r_u phi_j, phi_i) of a reaction, (r, r)."""
         assert isinstance(self.law, NonlinearReaction)  # noqa: S101  # potentials are never implicit
-        u = self.values @ alpha
-        if lifted is not None:
-            u += lifted
-        return assemble_gram(self.values[None], -self.weights * self.law.slope(u, self.nodes, t))
+        return self.basis.gram(-self.law.slope(self.basis.values @ alpha + lifted, self.basis.rule.nodes, t))
 
 
 @dataclass(frozen=True, eq=False)
 class GalerkinSystem:
-    """System of the coefficients in the retained space, with the identity as mass matrix."""
+    """System M alpha' + K(t) alpha + r(alpha, t) = b(t).  On the retained space the mass matrix M is the identity."""
 
-    stiffness: Callable[[float], Array]
+    stiffness: MatrixInTime
     autonomous: bool
     load: Series
     initial: Array
@@ -284,7 +255,8 @@ class GalerkinSystem:
     reaction: Reaction | None = None
     steady_load: bool = False
     symmetric: bool = True
-    diffusion: Callable[[float], Array] | None = None
+    diffusion: MatrixInTime | None = None
+    sparse_mass: Any = None
 
     @cached_property
     def modes(self) -> tuple[Array, Array]:
@@ -300,9 +272,9 @@ class GalerkinSystem:
         eigenvalues[stiff], basis[block] = np.linalg.eigh(stiffness[block])
         return eigenvalues, basis
 
-    def nodal_lifting(self, t: float) -> Array | None:
-        """Return the lifting u_b at the assembly nodes, (Q,), or None without a lifting."""
-        return None if self.lifting is None else self.lifting.nodal(np.array([t]))[0]
+    def nodal_lifting(self, t: float) -> Array | float:
+        """Return the lifting u_b at the assembly nodes, (Q,), or zero without a lifting."""
+        return 0.0 if self.lifting is None else self.lifting.nodal(np.array([t]))[0]
 
     @property
     def linear(self) -> bool:
@@ -310,21 +282,21 @@ class GalerkinSystem:
         return self.reaction is None
 
     @property
-    def mass(self) -> Array:
-        """Diagonal of the mass matrix, an array of ones."""
-        return np.ones_like(self.initial)
+    def mass(self) -> Any:
+        """Sparse mass matrix, or the diagonal of the identity."""
+        return np.ones_like(self.initial) if self.sparse_mass is None else self.sparse_mass
 
-    def jacobian(self, t: float, alpha: Array) -> Array:
-        """Return the matrix d alpha'/d alpha, (r, r)."""
+    def jacobian(self, t: float, alpha: Array) -> Any:
+        """Return the Jacobian of `rate`, (r, r)."""
         if self.reaction is None:
             return -self.stiffness(t)
         return -(self.stiffness(t) + self.reaction.jacobian(alpha, self.nodal_lifting(t), t))
 
     def rate(self, t: float, alpha: Array) -> Array:
-        """Return the time derivative alpha' = b - K alpha - r (eq:retained_ode), (r,)."""
+        """Return M alpha' = b - K alpha - r (eq:retained_ode), (r,)."""
         rate = self.load(np.array([t]))[0] - self.stiffness(t) @ alpha
         if self.reaction is not None:
-            rate -= self.reaction.prepare()(alpha, self.nodal_lifting(t), t)[0]
+            rate = rate - self.reaction.evaluate(alpha, self.nodal_lifting(t), t)[0]
         return np.asarray(rate)
 
 
@@ -341,33 +313,41 @@ def sample_data(problem: Problem, nodes: Array) -> NodalData:
 # assembles in retained coordinates, because raw N x N matrices would be ill-conditioned
 def assemble(space: RetainedSpace, problem: Problem, nodal: NodalData | None = None) -> GalerkinSystem:
     """Assemble stiffness, load and initial value in retained coordinates (eq:raw_to_normalized)."""
-    rule = space.quadrature
-    diffusion_profiles, source_profiles, initial = sample_data(problem, rule.nodes) if nodal is None else nodal
-    basis = DenseBasis(rule, space.values, space.gradients)
-    faces = {face.face: evaluate_on_face(space, rule.faces[face.face]) for face in problem.faces}
+    basis = DenseBasis(space.quadrature, space.values, space.gradients)
+    faces = {face.face: evaluate_on_face(space, basis.rule.faces[face.face]) for face in problem.faces}
+    profiles = sample_data(problem, basis.rule.nodes) if nodal is None else nodal
+    return assemble_system(basis, problem, faces, space.project(profiles[2]), profiles)
+
+
+def assemble_system(
+    basis: Basis, problem: Problem, faces: Mapping[str, Basis], initial: Array, nodal: NodalData | None = None,
+    mass: Any = None,
+) -> GalerkinSystem:  # fmt: skip
+    """Assemble the system of a problem in a basis, with the coefficients `initial` and the sparse matrix `mass`."""
+    diffusion_profiles, source_profiles = nodal[:2] if nodal is not None else (None, None)
     load, flux = assemble_load(basis, problem, faces, source_profiles)
+    nodes, weights, lifting, u_b = basis.rule.nodes, basis.rule.weights, None, problem.lifting
 
     def integrate(function: Series) -> Series:  # with few times in memory at once
-        return lambda times: np.concatenate([function(part) @ rule.weights for part in split_times(times)])
+        return lambda times: np.concatenate([function(part) @ weights for part in split_times(times)])
 
-    lifting, u_b = None, problem.lifting
     if u_b is not None:
         densities = [multiply(*pair) for pair in zip(u_b.flux, u_b.gradient, strict=True)]
         squares = multiply(u_b.value, u_b.value)
         lifting = AssembledLifting(
-            mass=assemble_moments(u_b.value, rule.nodes, space.project),
+            mass=assemble_moments(u_b.value, nodes, basis.project),
             flux=flux,
-            square=integrate(lambda times: squares(rule.nodes, times)),
-            energy=integrate(lambda times: reduce(np.add, [part(rule.nodes, times) for part in densities])),
-            nodal=lambda times: u_b.value(rule.nodes, times),
+            square=integrate(lambda times: squares(nodes, times)),
+            energy=integrate(lambda times: reduce(np.add, [part(nodes, times) for part in densities])),
+            nodal=partial(u_b.value, nodes),
         )
     stiffness, diffusion = assemble_operator(basis, problem, faces, diffusion_profiles)
     law = problem.reaction if isinstance(problem.reaction, NonlinearReaction) else problem.potential
     return GalerkinSystem(
-        stiffness, problem.has_steady_operator, load, space.project(initial), lifting,
-        None if law is None else Reaction(law, space.values, rule.weights, rule.nodes), problem.has_steady_load,
+        stiffness, problem.has_steady_operator, load, initial, lifting, None if law is None else Reaction(law, basis),
+        problem.has_steady_load,
         symmetric=problem.advection is None,  # only b . grad u makes a form that is not symmetric
-        diffusion=diffusion,
+        diffusion=diffusion, sparse_mass=mass,
     )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class SemiImplicit(Integrator):
             mass, flux = lifting.mass, lifting.flux
             lifting = replace(lifting, mass=lambda times: mass(times) @ basis, flux=lambda times: flux(times) @ basis)
         if reaction is not None:
-            reaction = replace(reaction, values=reaction.values @ basis)
+            reaction = replace(reaction, basis=replace(reaction.basis, values=reaction.basis.values @ basis))
         rotated = replace(
             system, load=lambda times: system.load(times) @ basis, initial=system.initial @ basis, lifting=lifting,
             reaction=reaction,
@@ -70,7 +70,7 @@ class SemiImplicit(Integrator):
         """Return the observed states and the energies from the solver of shift I + dt K at t and alpha . K alpha."""
         times, lifting, energies, solvers = grid.step_times, system.lifting, list[float](), dict[float, Solver]()
         zeros, damping = np.zeros_like(system.initial), getattr(self, "stabilization", 0.0)
-        react = (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepare()
+        react = (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.evaluate
 
         # Compute in blocks, so that only the loads and nodal liftings of few times are in memory.
         def advance() -> Iterator[Array]:
@@ -85,14 +85,14 @@ class SemiImplicit(Integrator):
                     nodal, flux, own = lifting.nodal(now), lifting.flux(now), lifting.energy(now)
                 for n, t in enumerate(now):
                     yield alpha
-                    slope, bulk = react(alpha, None if nodal is None else nodal[n], float(t))
+                    slope, bulk = react(alpha, 0.0 if nodal is None else nodal[n], float(t))
                     lifted = 0.0 if flux is None or own is None else float(2.0 * (alpha @ flux[n]) + own[n])
                     energies.append(0.5 * (form(alpha, t) + lifted) + bulk)
                     if n < len(following):  # the last time has an energy but no step
                         shift, rhs = self.side(grid.dt, alpha, slope, loads[n], before)
                         if shift not in solvers or not system.autonomous:
                             solvers[shift] = make_solver(shift, float(following[n]))
-                        alpha, before = solvers[shift](rhs), (alpha, slope.copy())  # each call overwrites the slope
+                        alpha, before = solvers[shift](rhs), (alpha, slope)
 
         states = grid.observe(advance())
         return Trajectory(grid.observed_times, states, np.array(energies))

@@ -9,8 +9,9 @@ from wing import make_space
 from evogt_study.errors import ProblemError
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.problem import Potential
-from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
+from evogt_study.pde.galerkin.system import DenseBasis, GalerkinSystem, Reaction, assemble
 from evogt_study.pde.galerkin.validation import COEFFICIENT_REFERENCES, CoefficientReference
+from evogt_study.pde.numerics import Quadrature
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EIGEN, DOP853 = (CoefficientReference(name) for name in COEFFICIENT_REFERENCES)
@@ -69,7 +70,7 @@ def test_dop853_says_where_it_gave_up():
     explosive = Potential(lambda u: -(u**3) / 3.0, lambda u: -(u**2))
     system = dataclasses.replace(
         one_mode(np.zeros_like, initial=1.0),
-        reaction=Reaction(explosive, np.ones((1, 1)), np.ones(1), np.zeros((1, 1))),
+        reaction=Reaction(explosive, DenseBasis(Quadrature(np.zeros((1, 1)), np.ones(1)), np.ones((1, 1)), None)),
     )
     assert DOP853.final_state(system, 0.5) == pytest.approx([2.0], rel=1e-11)
     with pytest.raises(ProblemError, match="^dop853 stopped before t = 2: ") as caught:

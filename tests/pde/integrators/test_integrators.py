@@ -10,13 +10,14 @@ from wing import every_step, make_space
 from evogt_study import pde
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
-from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
+from evogt_study.pde.galerkin.system import DenseBasis, GalerkinSystem, Reaction, assemble
 from evogt_study.pde.integrators import INTEGRATORS, Start
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
-from evogt_study.pde.numerics import QuadratureRule, TimeGrid
+from evogt_study.pde.numerics import Quadrature, QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
 EPS = np.finfo(float).eps
+ONE_NODE = DenseBasis(Quadrature(np.zeros((1, 1)), np.ones(1)), np.ones((1, 1)), None)
 ORDERS = {
     "implicit_midpoint": 2, "trapezoidal": 2, "implicit_euler": 1, "gauss_2": 4, "gauss_3": 6, "radau_iia_2": 3,
     "radau_iia_3": 5, "sdirk_2": 2, "imex_bdf_2": 2, "stabilized_semi_implicit": 1,
@@ -45,7 +46,7 @@ def system_of(problem, N=6, points=20):
 
 
 def reference(system, final_time, rtol=3e-14):
-    reacted = None if system.reaction is None else system.reaction.prepare()
+    reacted = None if system.reaction is None else system.reaction.evaluate
 
     def rate(t, alpha):
         slope = system.load(np.array([t]))[0] - system.stiffness(t) @ alpha
@@ -115,7 +116,7 @@ def test_a_start_is_that_many_half_steps_of_the_implicit_euler_rule(name, system
 def test_newton_that_does_not_converge_is_divergence_with_its_last_change():
     # u = 1 + u^3 of the implicit Euler step has no root near; its Newton iterates wander
     rate = pde.NonlinearReaction(lambda u, nodes, t: u**2 + 1.0, lambda u, nodes, t: 2.0 * u)
-    law = Reaction(rate, np.ones((1, 1)), np.ones(1), np.zeros((1, 1)))
+    law = Reaction(rate, ONE_NODE)
     system = dataclasses.replace(scalar(0.0), reaction=law)
     with pytest.raises(DivergedError, match=r"Newton's method did not converge at t = 1: last change \d"):
         final_state(integrator("implicit_euler"), system, 1.0, 1)
@@ -124,7 +125,7 @@ def test_newton_that_does_not_converge_is_divergence_with_its_last_change():
 def test_newton_finds_the_root_where_its_matrix_is_not_definite():
     # U = 1/10 + 4 U - U^3: the matrix of the first change is 1 - 4 + 3/100, so it has no Cholesky factor
     rate = pde.NonlinearReaction(lambda u, nodes, t: 4.0 * u - u**3, lambda u, nodes, t: 4.0 - 3.0 * u**2)
-    law = Reaction(rate, np.ones((1, 1)), np.ones(1), np.zeros((1, 1)))
+    law = Reaction(rate, ONE_NODE)
     system = dataclasses.replace(scalar(0.0), initial=np.array([0.1]), reaction=law)
     (found,) = final_state(integrator("implicit_euler"), system, 1.0, 1)
     assert found == pytest.approx(-0.03334570, rel=1e-6)
