@@ -1,27 +1,11 @@
-"""Error bound in the energy norm from the residual, without the exact solution.
+"""Error bound in the energy norm from the residual, without the exact solution (docs/background/error_bounds.md).
 
 For the reconstruction v of a run, e = u - v, and the residual R(w) = F(w) - (v_t, w) - B(v, w),
 
     || e(T) ||^2 + int_0^T || sqrt(A) grad e ||^2 dt  <=  || e(0) ||^2 + int_0^T || R ||_{-1,A}^2 dt
 
-if (b . grad w - c w, w) + <transfer w, w> >= 0 for all w.  It is enough that c + div b / 2 <= 0 in the domain, and
-transfer + b . n / 2 >= 0 on natural faces.  If c + div b / 2 <= g, the weight exp(2 g (T - t)) multiplies the
-right-hand side.  Without advection and reaction, both sides differ by int_0^T || e_t ||_{-1,A}^2 dt, which is small for
-errors that oscillate in space.
-
-The dual norm of a residual R(v) = (r, v) - (q, grad v) + <g, v> with the weight A is sup R(v) / || sqrt(A) grad v ||.
-
-In 1-D the computed dual norm is exact.  With G' = r, R(v) = -(G + q - c, v') has the norm || (G + q - c) / sqrt(a) ||.
-If both ends are Dirichlet ends, the constant c minimises the norm.  Otherwise G - c = -g at a natural upper end, or
-G - c = g at a natural lower end.
-
-In 2-D and 3-D conjugate gradients in a spectral space approximate the solution w of (A grad w, grad v) = R(v).  The
-norm includes the remaining residual R_2:
-
-    || R ||^2 = 2 R(w) - || sqrt(A) grad w ||^2 + || R_2 ||^2,    || R_2 ||^2 <= sup R_2(v) / || sqrt(s) grad v ||
-
-The constants s_1, ..., s_d are the entries of a diagonal matrix below A, so that w need not be exact.  If there is no
-Dirichlet face, the norm also contains m || v ||^2, and the constants add R(1)^2 / m to the square.
+if (b . grad w - c w, w) + <transfer w, w> >= 0 for all w.  If c + div b / 2 <= g, the weight exp(2 g (T - t))
+multiplies the right-hand side.  The dual norm || R ||_{-1,A} is sup R(v) / || sqrt(A) grad v ||.
 """
 
 from __future__ import annotations
@@ -31,6 +15,7 @@ import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache, partial, reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,7 +39,7 @@ from evogt_study.pde.dictionaries.base import FirstOrder
 from evogt_study.pde.domains import Box, Domain
 from evogt_study.pde.domains.box import to_box
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.retained_space import RetainedSpace
+from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_retained
 from evogt_study.pde.galerkin.validation import AtNodes
 from evogt_study.pde.numerics import Array, QuadratureRule, TimeGrid, Trajectory
 from evogt_study.pde.pipeline import Share, Solution
@@ -66,30 +51,18 @@ DECAY = 0.9
 ITERATIONS = 40
 """Largest number of iterations.  4 to 8 are enough for diffusions that vary by a factor of three."""
 LEFT = 3e-3
-"""Part of || R ||^2 that conjugate gradients may leave.  The bound adds the rest, times at most the contrast of the
-diffusion.  With 1e-3 the bounds of the paper's studies in 2-D and 3-D decrease by at most 0.15 % for one more
-iteration."""
+"""Part of || R ||^2 that conjugate gradients may leave.  The bound includes the rest, so its loss is below 0.15 %."""
 BEYOND = 5.0
-"""Factor that estimates the unresolved modes from the last quarter of the modes of a panel.  In 1,600 manufactured runs
-the factor was at most 3.7.  For the last two of 32 modes, which may both be small, it was 77."""
+"""Factor that estimates the unresolved modes from the last quarter of the modes of a panel (at most 3.7 in tests)."""
 UPPER, MIDDLE = 2.0 / 3.0, 1.0 / 3.0
 """Parts of the mode range in a direction.  The modes above each part give an estimate of the unresolved modes."""
 LEAST_DECAY = 0.05
-"""Decay of the weight over the final time for problems without a Dirichlet face.  It increases the bound by the factor
-exp(0.05), and multiplies errors of the mean by 20."""
+"""Decay of the weight over the final time without a Dirichlet face.  It increases the bound by exp(0.05)."""
 KNOTS = {1: 500, 2: 7, 3: 6}
-"""Largest number of steps that the reconstruction interpolates, by dimension.  In 1-D usual runs have fewer steps.
-
-With 20 steps in 2-D and 12 in 3-D, the bounds of the paper's operator_2d, nonseparable_2d and nonseparable_3d change by
-at most 1 %.  With 6 steps in 2-D the bounds of nonseparable_2d are 1 % smaller.
-"""
+"""Largest number of steps that the reconstruction interpolates, by dimension.  More steps in 2-D and 3-D change the
+bounds of the paper's studies by at most 1 %."""
 SETTLED = 1e-3
-"""Largest difference of the Gauss and Kronrod rules over the whole time, relative to the squared bound.  If it is
-larger, the rule between knots replaces both rules.
-
-In 252 runs of the paper's studies in 1-D and 2-D the difference is at most 5e-4, with a median of 1e-5.  A pulse in
-time that both rules nearly missed gave 4e-3.
-"""
+"""Largest difference of the Gauss and Kronrod rules, relative to the squared bound.  In 252 runs it is at most 5e-4."""
 SMALLEST = 1e-14
 """Least relative size of a direction in the space of all features.  Smaller directions are rounding."""
 _ANY = 2.0
@@ -97,17 +70,13 @@ _ANY = 2.0
 _FINER = 80
 """Least number of time intervals if data change faster than the states."""
 PANEL = 32
-"""Number of Gauss points in a panel.  With 8, 16 or 24 points a run needs up to a quarter more nodes.  With 48 points
-the sizes of the grids differ too much."""
+"""Number of Gauss points in a panel.  With fewer points, a run needs up to a quarter more nodes."""
 GRIDS = {1: (4, 5, 6, 7, 8, 10, 12, 16, 32, 64), 2: (48, 64, 80, 112), 3: (22, 28, 36, 44)}
 """Numbers of panels (1-D) or points per direction, in the order of the attempts."""
 _NODES = 3.2
-"""Least number of nodes per retained direction in 1-D.  Of 216 runs of the paper's oscillatory_1d and target_1d with
-ranks from 8 to 86, 14 runs then need a second grid."""
+"""Least number of nodes per retained direction in 1-D.  One in 15 runs of the paper then needs a second grid."""
 FULL_NODES = 1.5
-"""Least number of nodes per direction of the space of all features.  For the best approximation of target_1d by 114
-directions, 1.1 gave an error 5.6 times too small.  The error was 5 % too small with 1.4, and wrong by 0.2 % with
-1.7."""
+"""Least number of nodes per direction of all features.  With 1.1, the best approximation had a sixth of its error."""
 _RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
 """Largest unresolved part of the squared bound for which no finer grid is needed.  The bound includes this part."""
 _grid = cache(TensorGrid)
@@ -130,28 +99,23 @@ class EnergyBound:
         return math.sqrt(self.initial + self.residual + self.time_rule + self.unresolved)
 
 
-@dataclass(frozen=True)
-class Growth:
-    """Growth rate of errors due to the terms other than diffusion."""
+class Growth(NamedTuple):
+    """Growth rate of errors due to the terms other than diffusion, and factor of the mass term in the dual norm."""
 
     rate: float = 0.0
     mass: float = 0.0
-    ends: tuple[Ends, ...] = ()
 
 
-def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool = False) -> Growth:
+def bound_growth(data: ProblemData, decay: bool = False) -> Growth:
     """Compute the growth rate of errors of a linear problem from its data at the grid nodes.
 
     With `decay` the rate may be negative, because || sqrt(A) grad e ||^2 >= lambda || e ||^2.  A bound with this rate
     holds for || e(T) || only.
     """
-    ends = to_box(problem.domain).ends
-    dirichlet = any(map(any, ends))
-    if problem.advection is None and problem.reaction is None and dirichlet and not decay:
-        return Growth(ends=ends)
-    data = ProblemData.of(problem, grid, times)
-    zero = np.zeros((1, *grid.shape))
-    upper = zero if data.reaction is None else data.reaction
+    grid, dirichlet = data.grid, any(map(any, data.ends))
+    if data.advection is None and data.reaction is None and dirichlet and not decay:
+        return Growth()
+    upper = np.zeros((1, *grid.shape)) if data.reaction is None else data.reaction
     for axis, b in enumerate(data.advection or ()):
         matrices = [np.eye(len(grid.axis_rule[0]))] * grid.dimension
         # matrix from values at the nodes to the derivatives of the interpolating polynomial, in each panel
@@ -159,19 +123,19 @@ def bound_growth(problem: Problem, grid: TensorGrid, times: Array, decay: bool =
         matrices[axis] = np.kron(np.eye(grid.panels), grid.panels * slopes)
         upper = upper + apply_matrices(matrices, b) / 2.0
     most = float(upper.max())
-    if dirichlet and not decay:
-        return Growth(max(most, 0.0), ends=ends)
-    if dirichlet:
-        # half of a lower bound of the least eigenvalue of -div(A grad), by the least value at the nodes
-        least = float(data.diffusion.min())
-        if data.diffusion.ndim > grid.dimension + 1:
-            least = float(np.linalg.eigvalsh(np.moveaxis(data.diffusion, (1, 2), (-2, -1))).min())
-        # sin(pi x), or sin(pi x / 2) with one Dirichlet end
-        squares = sum((0.25 * sum(each) ** 2) * math.pi**2 for each in ends)
-        return Growth(most - 0.5 * DECAY * max(least, 0.0) * squares, ends=ends)
-    # diffusion does not damp the mean, so a small part of the weight damps it
-    rate = max(most + LEAST_DECAY / float(times[-1]), 0.0)
-    return Growth(rate, rate - most, ends)
+    if not dirichlet:
+        # diffusion does not damp the mean, so a small part of the weight damps it
+        rate = max(most + LEAST_DECAY / float(data.times[-1]), 0.0)
+        return Growth(rate, rate - most)
+    if not decay:
+        return Growth(max(most, 0.0))
+    # half of a lower bound of the least eigenvalue of -div(A grad), by the least value at the nodes
+    least = float(data.diffusion.min())
+    if data.diffusion.ndim > grid.dimension + 1:
+        least = float(np.linalg.eigvalsh(np.moveaxis(data.diffusion, (1, 2), (-2, -1))).min())
+    # sin(pi x), or sin(pi x / 2) with one Dirichlet end
+    squares = sum((0.25 * sum(each) ** 2) * math.pi**2 for each in data.ends)
+    return Growth(most - 0.5 * DECAY * max(least, 0.0) * squares)
 
 
 def bound_energy(
@@ -183,19 +147,18 @@ def bound_energy(
     `end` has the state and its time derivative for the representer.
     """
     # in blocks of times, so that the values of a large reference stay in cache
-    size, initial = max(1, VALUES_AT_ONCE // grid.weights.size), 0.0
-    norms = []
+    size, initial, norms = max(1, VALUES_AT_ONCE // grid.weights.size), 0.0, list[DualNorm]()
+    run = SampledBasis(solution.along, grid)
     for start in range(0, len(rule.times), size):
         block = data_of(slice(start, start + size))
         if start == 0:
-            run = SampledBasis(solution.along(grid.axis_rule[0]), grid)
             difference = (run.evaluate(solution.states[0]) - block.initial).ravel()
             initial = float(difference**2 @ grid.weights.ravel())
         states, rates = solution.at(block.times)
         # this time has weight zero in the integral and serves only the representer
         if end is not None and start + size >= len(rule.times):
             states[-1], rates[-1] = end
-        norms.append(_bound_residual(solution, states, rates, block, growth))
+        norms.append(_bound_residual(run, states, rates, block, growth.mass))
     weights = np.exp(2.0 * growth.rate * (rule.times[-1] - rule.times))  # the last time is T
     squares = weights * np.concatenate([norm.squares for norm in norms])
     unresolved = weights * np.concatenate([norm.unresolved for norm in norms])
@@ -207,22 +170,20 @@ def bound_energy(
     return EnergyBound(first, residual, time_rule, left, norms[-1].representer)
 
 
-def _bound_residual(
-    solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth
-) -> DualNorm:
+def _bound_residual(run: SampledBasis, states: Array, rates: Array, data: ProblemData, mass: float) -> DualNorm:
     """Compute the dual norm of the residual for states and their time derivatives, (T, m, ..., m) each."""
     if data.grid.dimension > 1:
-        space = SpectralSpace(data.grid.dimension, data.grid.points - 2, growth.ends)
-        return measure_in_cube(data.moments(solution.along, states, rates, space), data, space, growth.mass)
-    run = SampledBasis(solution.along(data.grid.axis_rule[0]), data.grid)
+        space = SpectralSpace(data.grid.dimension, data.grid.points - 2, data.ends)
+        return measure_in_cube(data.moments(run, states, rates, space), data, space, mass)
     gradient = run.gradient(states)
     remainder = data.remainder(run, states, gradient) - run.evaluate(rates)
     given: list[Array | float] = [0.0, 0.0]
     for face in data.faces:
-        given[face.side] = face.term(solution.along, run, states)
-    flux, (ends,) = data.flux_of(gradient)[0], growth.ends
+        given[face.side] = face.term(run, states)
     diffusion = data.diffusion if data.diffusion.ndim == data.source.ndim else data.diffusion[:, 0, 0]
-    return measure_on_line(remainder, flux, diffusion, data.grid, ends, (given[0], given[1]), growth.mass)
+    return measure_on_line(
+        remainder, data.flux_of(gradient)[0], diffusion, data.grid, data.ends[0], (given[0], given[1]), mass
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +199,11 @@ def measure_on_line(
     remainder: Array, flux: Array, diffusion: Array, grid: TensorGrid, ends: Ends = FIXED,
     given: tuple[Array | float, Array | float] = (0.0, 0.0), mass: float = 0.0,
 ) -> DualNorm:  # fmt: skip
-    """Compute the dual norm in 1-D from r and q (T, Q), a (T or 1, Q), g (T,) at the ends, and m."""
+    """Compute the dual norm of (r, v) - (q, v') + <g, v> in 1-D from r and q (T, Q), a (T or 1, Q), g (T,), and m.
+
+    With G' = r it is || (G + q - c) / sqrt(a) ||.  At two Dirichlet ends, the constant c minimises the norm.
+    Otherwise G - c = -g at a natural upper end, or G - c = g at a natural lower end.
+    """
     weights, constants = grid.weights, np.zeros(())
     if not any(ends):
         # the space then contains constants, and only the mass term bounds their part
@@ -289,10 +254,15 @@ def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
 
 
 def measure_in_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: float = 0.0) -> DualNorm:
-    """Compute the dual norm in 2-D or 3-D from the moments R(B_k) (T, n, ..., n), the diffusion and m."""
+    """Compute the dual norm in 2-D or 3-D from the moments R(B_k) (T, n, ..., n), the diffusion and m.
+
+    Conjugate gradients approximate w with (A grad w, grad v) = R(v).  With the remaining residual R_2, and a constant
+    diagonal matrix s below A, || R ||^2 = 2 R(w) - || sqrt(A) grad w ||^2 + || R_2 ||^2, where
+    || R_2 || <= sup R_2(v) / || sqrt(s) grad v ||.  Without a Dirichlet face, constants add R(1)^2 / m.
+    """
     axes, basis = tuple(range(1, moments.ndim)), SampledBasis.of(space, data.grid)
     scale, constants = space.eigenvalues(bound_below(data.diffusion, space.dimension)), np.zeros(len(moments))
-    if space.ends and not any(map(any, space.ends)):  # without Dirichlet face
+    if space.ends and not any(map(any, space.ends)):
         first = moments.reshape(len(moments), -1)[:, 0]
         constants, moments = first**2 / mass, moments.copy()
         # the first function is the constant, on which the diffusion term vanishes
@@ -395,12 +365,12 @@ def bound_run(
     # Use the first time rule that is accurate enough, because each point needs a residual.  Splines of lower degree
     # have kinks at the knots.  The last rule, for data that change faster, takes too much memory in 2-D and 3-D.
     rules = [(TimeRule.whole(float(knots.times[-1])), SETTLED)] if len(knots.times) > DEGREE else []
-    rules.append((TimeRule.between(knots.times), _ANY))
+    rules.append((TimeRule.between(tuple(knots.times.tolist())), _ANY))
     if dimension == 1:
         steps = np.arange(len(knots.times))
         times = max(2, -(-_FINER // int(steps[-1])))
         finer = np.interp(np.arange(times * steps[-1] + 1) / times, steps, knots.times)
-        rules.append((TimeRule.between(finer), _ANY))
+        rules.append((TimeRule.between(tuple(finer.tolist())), _ANY))
     for grid in grids:
         functions = RunFunctions.of(solution, grid, share)
         reconstructed = functions.reconstruct(knots.coefficients, knots.times)
@@ -421,9 +391,9 @@ def bound_run(
 
 def _sample_data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
     """Evaluate a problem on a grid, compute the growth rate, and check whether grid and rule resolve the data."""
-    data, growth = ProblemData.of(problem, grid, rule.times), bound_growth(problem, grid, rule.times)
+    data = ProblemData.of(problem, grid, rule.times)
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, float(rule.times[-1]))
-    return data, growth, in_space, is_seen_in_time(problem, data, rule)
+    return data, bound_growth(data), in_space, is_seen_in_time(problem, data, rule)
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,11 +425,11 @@ class RunFunctions:
     @cached_property
     def trial(self) -> Array:
         """Trial functions Phi at the nodes, (Q, N)."""
-        return _evaluate_factor(self.space.domain, self.grid)[0] * self.values
+        return _evaluate_factor(self.space.domain, self.grid) * self.values
 
     def apply_weights(self, roots: Array) -> Array:
         """Return the trial functions Phi at the nodes, times the roots of the weights (Q,), (Q, N)."""
-        return np.asarray((roots[:, None] * _evaluate_factor(self.space.domain, self.grid)[0]) * self.values)
+        return np.asarray((roots[:, None] * _evaluate_factor(self.space.domain, self.grid)) * self.values)
 
     def evaluate_states(self, coefficients: Array) -> Array:
         """Evaluate functions of the retained space at the nodes, (..., r) -> (..., Q)."""
@@ -483,31 +453,24 @@ class RunFunctions:
     def _retained(self) -> tuple[Array, Array]:
         """Retained functions and their derivatives in the unit interval at the nodes, (Q, r) each."""
         assert self.on_line is not None  # noqa: S101  # callers check first
-        return self._apply_factor(self.on_line, *_evaluate_factor(self.space.domain, self.grid))
+        return self._evaluate_on_line(self.box.from_unit(self.grid.nodes), self.on_line)
 
     def _along(self, x: Array) -> list[tuple[Array, Array]]:
         if x is self.grid.axis_rule[0] or np.array_equal(x, self.grid.axis_rule[0]):
             return [self._retained]
         nodes = self.box.from_unit(x[:, None])
-        D, dD = self.space.domain.boundary_factor(nodes, 1)
-        return [self._apply_factor(self.space.features.first_order(nodes), D[:, None], dD[0][:, None])]
+        return [self._evaluate_on_line(nodes, self.space.features.first_order(nodes))]
 
-    # like `evaluate_retained`, for few nodes in one direction and with the given boundary factor
-    def _apply_factor(self, psi: FirstOrder, D: Array, dD: Array) -> tuple[Array, Array]:
+    def _evaluate_on_line(self, nodes: Array, psi: FirstOrder) -> tuple[Array, Array]:
         transform = np.ascontiguousarray(self.space.transform)  # small products then take half the time
-        values = psi.value @ transform
-        slopes = D * psi.mapped(psi.factor(transform))[0]
-        slopes += dD * values
-        values *= D
-        slopes *= self.box.widths[0]
-        return values, slopes
+        values, gradients = evaluate_retained(self.space.domain, psi, nodes, transform)
+        return values, gradients[0] * self.box.widths[0]
 
 
 @lru_cache(maxsize=8)  # all runs of a study share these values
-def _evaluate_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
-    """Return the boundary factor D at the nodes, and its derivative in the first direction, (Q, 1) each."""
-    D, dD = domain.boundary_factor(to_box(domain).from_unit(grid.nodes), 1)
-    return D[:, None], dD[0][:, None]
+def _evaluate_factor(domain: Domain, grid: TensorGrid) -> Array:
+    """Return the boundary factor D at the nodes, (Q, 1)."""
+    return domain.boundary_factor(to_box(domain).from_unit(grid.nodes))[0][:, None]
 
 
 @lru_cache(maxsize=16)

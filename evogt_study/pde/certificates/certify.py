@@ -193,10 +193,10 @@ def compute_constants(
         # eta_q of eq:quadrature_residual, of the spectral reference u: at each time the supremum over the retained
         # space of [ (u_t, z)_q + A_q(t; u, z) - (f, z)_q ] / || z ||_{1,q}
         assert reference is not None  # noqa: S101  # `compute_certificates` has it then
-        rule = TimeRule.between(np.linspace(0.0, T, RESIDUAL_INTERVALS + 1))
+        rule = TimeRule.between(tuple(np.linspace(0.0, T, RESIDUAL_INTERVALS + 1).tolist()))
         grid = TensorGrid.of_rule(solution.discretisation.quadrature, problem.dimension)
         data, (states, rates) = ProblemData.of(problem, grid, rule.times), reference.solution.at(rule.times)
-        basis, count = SampledBasis(reference.solution.along(grid.axis_rule[0]), grid), len(rule.times)
+        basis, count = SampledBasis(reference.solution.along, grid), len(rule.times)
         defect = space.project((basis.evaluate(rates) - data.source).reshape(count, -1))
         for axis, flux in enumerate(data.flux_of(basis.gradient(states))):
             defect += (flux.reshape(count, -1) * space.quadrature.weights) @ space.gradients[axis]

@@ -1,17 +1,11 @@
 """Functions of the certificates: polynomials on Gauss grids, the data of a problem, and the reconstruction of a run.
 
-The basis of one direction consists of integrals of Legendre polynomials, which vanish at Dirichlet ends.  The basis has
-the identity as mass matrix and a diagonal stiffness matrix.
-
 Data are in coordinates of the unit cube, to which a box is mapped, and are divided by the volume of the box:
 
     (u_t, w) + (A grad u, grad w) + (b . grad u - c u, w) + <transfer u, w> = (f, w) + <flux, w>
 
-The entries A_lm and b_l are divided by the widths of the box in directions l and m.  Data on a face are divided by the
-width of the box across the face.
-
-The reconstruction of a run is the spline of degree five through the states u^n at the knots t_n.  With fewer than six
-knots the degree is lower.  The spline equals the run at the final time, and its time derivative enters the residual.
+The entries A_lm and b_l are divided by the widths of the box in directions l and m, and data on a face by the width
+across the face.
 """
 
 from __future__ import annotations
@@ -34,9 +28,8 @@ from evogt_study.pde.numerics import Array, QuadratureRule, Rule
 Ends = tuple[bool, bool]
 """Two booleans that are True if functions vanish at the lower and at the upper end of a direction."""
 FIXED: Ends = (True, True)
-"""Ends of functions that vanish at both ends."""
-Ended = Callable[[Array], list[tuple[Array, Array]]]
-"""Function of nodes of one coordinate that returns values and derivatives of the basis of each direction."""
+LineFunctions = Callable[[Array], list[tuple[Array, Array]]]
+"""Function of nodes of one coordinate that returns values and derivatives (Q, n) of the basis of each direction."""
 BOTH = np.array([0.0, 1.0])
 DEGREE = 5
 """Degree of the spline.  The error of a cubic spline would be visible in references with 100 knots."""
@@ -139,28 +132,31 @@ class SpectralSpace:
 
     def along(self, nodes: Array) -> list[tuple[Array, Array]]:
         """Return values and derivatives of the basis of each direction, (Q,) -> (Q, n) and (Q, n)."""
-        slopes = polynomials(nodes, self.modes + 2, 0)[0]
-        whole = (_integrate(slopes), slopes[:, 1:-1])
         pairs = []
         for ends in self.ends or (FIXED,) * self.dimension:
             combination, _ = _find_eigenbasis(self.modes, *ends)
-            values, derivatives = _replace_first(nodes, *whole, *ends)
+            values, derivatives = _evaluate_polynomials(nodes, self.modes, *ends)
             pairs.append((values @ combination, derivatives @ combination))
         return pairs
 
 
 @dataclass(frozen=True, eq=False)
 class SampledBasis:
-    """Basis of products of functions of one coordinate, with values and derivatives (Q, n) in each direction."""
+    """Basis of products of functions of one coordinate, on a grid."""
 
-    along: list[tuple[Array, Array]]
+    functions: LineFunctions
     grid: TensorGrid
 
     @staticmethod
     @lru_cache(maxsize=8)
     def of(space: SpectralSpace, grid: TensorGrid) -> SampledBasis:
         """Return the basis of `space` on `grid`, cached for all runs of a problem."""
-        return SampledBasis(space.along(grid.axis_rule[0]), grid)
+        return SampledBasis(space.along, grid)
+
+    @cached_property
+    def along(self) -> list[tuple[Array, Array]]:
+        """Values and derivatives (Q, n) at the nodes of each direction."""
+        return self.functions(self.grid.axis_rule[0])
 
     def _matrices(self, derivative_axis: int | None) -> list[Array]:
         return [slopes if axis == derivative_axis else values for axis, (values, slopes) in enumerate(self.along)]
@@ -183,16 +179,16 @@ class SampledBasis:
         matrices = [[matrix.T for matrix in self._matrices(axis)] for axis in range(len(flux))]
         return reduce(np.add, [apply_matrices(*pair) for pair in zip(matrices, parts, strict=True)])
 
-    def on_face(self, coefficients: Array, axis: int, ends: Array) -> Array:
-        """Evaluate functions on a face normal to `axis`, given the basis `ends` (n,) of this direction at the face."""
+    def on_face(self, coefficients: Array, axis: int, side: int) -> Array:
+        """Evaluate functions on the face at the lower (0) or upper (1) end of the direction `axis`."""
         matrices = self._matrices(None)
-        matrices[axis] = ends[None]
+        matrices[axis] = self.functions(BOTH)[axis][0][side][None]
         return np.squeeze(apply_matrices(matrices, coefficients), axis=coefficients.ndim - self.grid.dimension + axis)
 
-    def face_moments(self, values: Array, axis: int, ends: Array) -> Array:
+    def face_moments(self, values: Array, axis: int, side: int) -> Array:
         """Return the moments (v, B_k) of functions v on the face of `on_face`, (T, Q, ...) -> (T, n, ..., n)."""
         matrices = [matrix.T for matrix in self._matrices(None)]
-        matrices[axis] = ends[:, None]
+        matrices[axis] = self.functions(BOTH)[axis][0][side][:, None]
         weights = [self.grid.axis_rule[1]] * (self.grid.dimension - 1)
         weighted = values * np.asarray(reduce(np.multiply.outer, weights, np.ones(())))
         return apply_matrices(matrices, np.expand_dims(weighted, 1 + axis))
@@ -215,34 +211,32 @@ def apply_matrices(matrices: list[Array], values: Array) -> Array:
     return values
 
 
-def _integrate(legendre: Array) -> Array:
-    """Integrate the normalised polynomials of degrees 1 to n from 0, given the polynomials of degrees 0 to n + 1."""
-    scaled = legendre / np.sqrt(2.0 * np.arange(legendre.shape[1]) + 1.0)
-    degrees = np.arange(1, legendre.shape[1] - 1)
-    return np.asarray((scaled[:, 2:] - scaled[:, :-2]) / (2.0 * np.sqrt(2.0 * degrees + 1.0)))
+def _evaluate_polynomials(nodes: Array, modes: int, below: bool, above: bool) -> tuple[Array, Array]:
+    """Return polynomials that vanish at Dirichlet ends, and their derivatives, (Q, n) each.
 
-
-def _replace_first(nodes: Array, values: Array, slopes: Array, below: bool, above: bool) -> tuple[Array, Array]:
-    """Add linear functions at the start of the basis for each end at which functions need not vanish."""
+    Integrals of Legendre polynomials vanish at both ends.  A linear function precedes them for each other end.
+    """
+    slopes = polynomials(nodes, modes + 2, 0)[0]
+    scaled, degrees = slopes / np.sqrt(2.0 * np.arange(modes + 2) + 1.0), np.arange(1, modes + 1)
+    values = (scaled[:, 2:] - scaled[:, :-2]) / (2.0 * np.sqrt(2.0 * degrees + 1.0))
     one, linear = np.ones_like(nodes), list[tuple[Array, Array]]()
     if not (below or above):
         linear.append((one, 0.0 * one))
     if not (below and above):
         linear.append((1.0 - nodes, -one) if above else (nodes, one))
-    kept = values.shape[1] - len(linear)
+    kept = modes - len(linear)
     return (
         np.column_stack([*(each for each, _ in linear), values[:, :kept]]),
-        np.column_stack([*(each for _, each in linear), slopes[:, :kept]]),
+        np.column_stack([*(each for _, each in linear), slopes[:, 1 : 1 + kept]]),
     )
 
 
 @lru_cache(maxsize=16)
 def _find_eigenbasis(modes: int, below: bool, above: bool) -> tuple[Array, Array]:
-    """Return the eigenvectors (n, n) in the basis of `_replace_first`, and the increasing eigenvalues lambda (n,)."""
+    """Return the eigenvectors (n, n) in `_evaluate_polynomials`, and the increasing eigenvalues lambda (n,)."""
     # n + 2 points are exact for the mass of polynomials of degree n + 1
     nodes, weights = TensorGrid(1, modes + 2).axis_rule
-    legendre = polynomials(nodes, modes + 2, 0)[0]
-    values, slopes = _replace_first(nodes, _integrate(legendre), legendre[:, 1:-1], below, above)
+    values, slopes = _evaluate_polynomials(nodes, modes, below, above)
     mass, stiffness = (part.T @ (weights[:, None] * part) for part in (values, slopes))
     # the pencil of M and S + M is well-conditioned, so the smallest lambda have full precision
     parts, vectors = scipy.linalg.eigh(mass, mass + stiffness)
@@ -266,16 +260,12 @@ class FaceData:
     flux: Array
     transfer: Array | None
 
-    def term(self, functions: Ended, run: SampledBasis, states: Array) -> Array:
+    def term(self, run: SampledBasis, states: Array, homogeneous: bool = False) -> Array:
         """Return flux minus transfer u on the face for the coefficients `states`, (T, Q, ...)."""
+        flux = np.zeros_like(self.flux) if homogeneous else self.flux
         if self.transfer is None:
-            return self.flux
-        return np.asarray(self.flux - self.transfer * run.on_face(states, self.axis, self.end(functions)))
-
-    def end(self, functions: Ended) -> Array:
-        """Return the values at the face of the functions of one coordinate across it, (n,)."""
-        values, _ = functions(BOTH)[self.axis]
-        return np.asarray(values[self.side])
+            return flux
+        return np.asarray(flux - self.transfer * run.on_face(states, self.axis, self.side))
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,6 +286,7 @@ class ProblemData:
     reaction: Array | None = None
     law: Callable[[Array, float], Array] | None = None
     faces: tuple[FaceData, ...] = ()
+    ends: tuple[Ends, ...] = ()
 
     @staticmethod
     def of(problem: Problem, grid: TensorGrid, times: Array) -> ProblemData:
@@ -342,6 +333,7 @@ class ProblemData:
             None if c is None else sample(c, c.steady),
             law,
             tuple(faces),
+            box.ends,
         )  # fmt: skip
 
     def part(self, block: slice) -> ProblemData:
@@ -358,14 +350,9 @@ class ProblemData:
         faces = tuple(replace(face, flux=some(face.flux), transfer=some(face.transfer)) for face in self.faces)
         return replace(self, faces=faces, **{name: some(getattr(self, name)) for name in names})
 
-    @property
-    def lower_order(self) -> bool:
-        """True if the equation has terms in u or grad u besides its diffusion."""
-        return not (self.advection is None and self.reaction is None and self.law is None)
-
-    def remainder(self, run: SampledBasis, states: Array, gradient: list[Array]) -> Array:
+    def remainder(self, run: SampledBasis, states: Array, gradient: list[Array], homogeneous: bool = False) -> Array:
         """Return f - b . grad v + c v for a function v with the given coefficients and gradient, (T, Q, ..., Q)."""
-        result = self.source
+        result = np.zeros((1,) * self.source.ndim) if homogeneous else self.source
         for b, slope in zip(self.advection or (), gradient, strict=False):
             result = result - b * slope
         if self.reaction is None and self.law is None:
@@ -374,7 +361,7 @@ class ProblemData:
         if self.reaction is not None:
             result = result + self.reaction * values
         if self.law is not None:
-            # the source has the linear terms of u_b (`lower_order`), but a nonlinear law needs u
+            # the source has the linear terms of u_b (`Lifting.lower_order`), but a nonlinear law needs u
             whole = values if self.lifting is None else values + self.lifting
             result = result + np.stack([self.law(u, float(t)) for u, t in zip(whole, self.times, strict=True)])
         return np.asarray(result)
@@ -391,18 +378,15 @@ class ProblemData:
         d = range(len(gradient))
         return [np.asarray(sum(self.diffusion[:, i, j] * gradient[j] for j in d)) for i in d]
 
-    def moments(self, functions: Ended | None, states: Array, rates: Array | None, space: SpectralSpace) -> Array:
+    def moments(self, run: SampledBasis, states: Array, rates: Array | None, space: SpectralSpace) -> Array:
         """Return R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k), (T, n, ..., n).  If `rates` is None, v_t = F = 0."""
-        basis = SampledBasis.of(space, self.grid)
-        run = basis if functions is None else SampledBasis(functions(self.grid.axis_rule[0]), self.grid)
-        gradient = run.gradient(states)
-        result = -basis.flux_moments(self.flux_of(gradient))
-        if rates is not None or self.lower_order:
-            remainder = self.remainder(run, states, gradient)
+        basis, gradient, homogeneous = SampledBasis.of(space, self.grid), run.gradient(states), rates is None
+        result = -basis.flux_moments(self.apply_diffusion(gradient) if homogeneous else self.flux_of(gradient))
+        if not homogeneous or self.advection is not None or self.reaction is not None or self.law is not None:
+            remainder = self.remainder(run, states, gradient, homogeneous)
             result += basis.moments(remainder if rates is None else remainder - run.evaluate(rates))
         for face in self.faces:
-            term = face.term(functions or space.along, run, states)
-            result += basis.face_moments(term, face.axis, face.end(space.along))
+            result += basis.face_moments(face.term(run, states, homogeneous), face.axis, face.side)
         return result
 
 
@@ -431,7 +415,7 @@ class Reconstruction:
 
     knots: Array
     states: Array
-    along: Callable[[Array], list[tuple[Array, Array]]]
+    along: LineFunctions
 
     def at(self, times: Array) -> tuple[Array, Array]:
         """Return states and their time derivatives at `times`, (T, m, ..., m) each."""
@@ -468,9 +452,15 @@ class TimeRule:
     coarse: Array
 
     @staticmethod
-    def between(knots: Array) -> TimeRule:
+    @lru_cache(maxsize=8)  # all runs of a study share the rule, which takes a twentieth of the time of a certificate
+    def between(knots: tuple[float, ...]) -> TimeRule:
         """Return a rule with `GAUSS` points between knots, and a coarser rule without the outermost of these points."""
-        return _make_rule_between(tuple(knots.tolist()))
+        ends, (nodes, weights) = np.array(knots), QuadratureRule("gauss_legendre", GAUSS).on_unit_interval
+        lengths, inner, coarse = np.diff(ends)[:, None], nodes[1:-1], np.zeros(GAUSS)
+        powers = np.arange(len(inner))
+        coarse[1:-1] = np.linalg.solve(inner ** powers[:, None], 1.0 / (powers + 1.0))
+        times = np.append(ends[:-1, None] + lengths * nodes, ends[-1])
+        return TimeRule(times, np.append(lengths * weights, 0.0), np.append(lengths * coarse, 0.0))
 
     @staticmethod
     @lru_cache(maxsize=8)  # all runs of a study share the rule
@@ -483,63 +473,31 @@ class TimeRule:
         return TimeRule(times, final_time / 2.0 * np.append(weights, 0.0), final_time / 2.0 * np.append(coarse, 0.0))
 
 
-# all runs of a study share the rule, which takes a twentieth of the time of a certificate
-@lru_cache(maxsize=8)
-def _make_rule_between(knots: tuple[float, ...]) -> TimeRule:
-    ends = np.array(knots)
-    nodes, weights = QuadratureRule("gauss_legendre", GAUSS).on_unit_interval
-    lengths, inner = np.diff(ends)[:, None], nodes[1:-1]
-    powers = np.arange(len(inner))
-    coarse = np.zeros(GAUSS)
-    coarse[1:-1] = np.linalg.solve(inner ** powers[:, None], 1.0 / (powers + 1.0))
-    return TimeRule(
-        np.append(ends[:-1, None] + lengths * nodes, ends[-1]),
-        np.append(lengths * weights, 0.0),
-        np.append(lengths * coarse, 0.0),
-    )
-
-
 @lru_cache(maxsize=16)  # certificates of one problem use several grids
 def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool:
     """Return True if the nodes of a grid with one panel resolve the data on lines through their largest values."""
-    box, some = to_box(problem.domain), final_time * np.array([0.4, 1.0])
+    box, some, known = to_box(problem.domain), final_time * np.array([0.4, 1.0]), grid.points
+    initial = problem.initial(box.from_unit(grid.nodes))
+    fine = _make_midpoints(BETWEEN * known + 1)
+    (through,) = evaluate_interpolants(known, fine, 0)
 
     def diffusion(nodes: Array) -> Array:
         # all entries of a tensor, as functions of the nodes
         return np.moveaxis(problem.diffusion(nodes, some), 1, -1).reshape(-1, len(nodes))
 
-    functions: tuple[Callable[[Array], Array], ...] = (lambda nodes: problem.initial(nodes)[None], diffusion)
-    rounding = _estimate_rounding(problem.initial(box.from_unit(grid.nodes)), final_time)
-    return all(_is_seen_on_lines(function, grid, box) for function in functions) and _is_seen_on_lines(
-        lambda nodes: problem.source(nodes, some), grid, box, rounding
-    )
-
-
-def _is_seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: Box, rounding: float = 0.0) -> bool:
-    """Return True if the nodes resolve K functions on lines through the largest value of all functions."""
-    places, through = _refine_nodes(grid)
-    known = len(places) - len(through)
-    largest = grid.nodes[np.argmax(np.abs(function(box.from_unit(grid.nodes))).max(axis=0))]
-    for axis in range(grid.dimension):
-        points = np.tile(largest, (len(places), 1))
-        points[:, axis] = places
-        found = function(box.from_unit(points))
-        if not _is_near(found[:, :known] @ through.T, found[:, known:], rounding):
-            return False
+    functions: list[tuple[Callable[[Array], Array], float]] = [
+        (lambda nodes: problem.initial(nodes)[None], 0.0), (diffusion, 0.0),
+        (lambda nodes: problem.source(nodes, some), _estimate_rounding(initial, final_time)),
+    ]  # fmt: skip
+    for function, rounding in functions:
+        largest = grid.nodes[np.argmax(np.abs(function(box.from_unit(grid.nodes))).max(axis=0))]
+        for axis in range(grid.dimension):
+            points = np.tile(largest, (known + len(fine), 1))
+            points[:, axis] = np.concatenate([grid.axis_rule[0], fine])
+            found = function(box.from_unit(points))
+            if not _is_near(found[:, :known] @ through.T, found[:, known:], rounding):
+                return False
     return True
-
-
-@lru_cache(maxsize=8)  # one for each grid of a study
-def _refine_nodes(grid: TensorGrid) -> tuple[Array, Array]:
-    """Return nodes of one direction with M points between them (Q + M,), and the interpolation matrix (M, Q)."""
-    nodes, fine = grid.axis_rule[0], _make_midpoints(BETWEEN * grid.points + 1)
-    (through,) = evaluate_interpolants(grid.points, fine, 0)
-    return np.concatenate([nodes, fine]), through
-
-
-def _estimate_rounding(initial: Array, final_time: float) -> float:
-    """Return the size below which a source counts as rounding error, as if the terms of the equation cancel."""
-    return _ROUNDING * float(np.abs(initial).max()) / final_time
 
 
 def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
@@ -550,8 +508,8 @@ def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool
         return True
     largest = np.argmax(np.abs(data.source[len(data.times) // 2]))
     place = to_box(problem.domain).from_unit(data.grid.nodes)[largest][None]
-    fine = rule.times[-1] * _make_midpoints(_TIMES)
-    times, known = np.concatenate([rule.times, fine[fine >= rule.times[0]]]), len(rule.times)
+    fine, known = rule.times[-1] * _make_midpoints(_TIMES), len(rule.times)
+    times = np.concatenate([rule.times, fine[fine >= rule.times[0]]])
     for function in changing:
         values = function(place, times).reshape(len(times), -1)
         rounding = _estimate_rounding(data.initial, float(rule.times[-1])) if function is problem.source else 0.0
@@ -559,6 +517,11 @@ def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool
         if not _is_near(spline(times[known:]), values[known:], rounding):
             return False
     return True
+
+
+def _estimate_rounding(initial: Array, final_time: float) -> float:
+    """Return the size below which a source counts as rounding error, as if the terms of the equation cancel."""
+    return _ROUNDING * float(np.abs(initial).max()) / final_time
 
 
 def _make_midpoints(count: int) -> Array:

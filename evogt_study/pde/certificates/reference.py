@@ -11,7 +11,7 @@ is a Galerkin solution in `SpectralSpace`, computed with the Radau IIA method of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -72,7 +72,7 @@ class SpectralReference:
 
     def final(self, grid: TensorGrid) -> Array:
         """Return the values of u_ref - u_b on a grid at the final time, (Q, ..., Q)."""
-        return SampledBasis(self.solution.along(grid.axis_rule[0]), grid).evaluate(self.solution.states[-1])
+        return SampledBasis(self.solution.along, grid).evaluate(self.solution.states[-1])
 
     def pack(self) -> Array:
         """Return the reference as one array (K + 2, n^d + 1), which workers can share."""
@@ -124,16 +124,15 @@ def find_reference(problem: Problem, final_time: float) -> SpectralReference:
 def solve_reference(problem: Problem, final_time: float, space: SpectralSpace, steps: int) -> SpectralReference:
     """Compute the spectral solution in `space` with `steps` time steps, and its bound on a finer grid."""
     knots, grid = _grade_knots(final_time, steps), _choose_grid(space.dimension, space.modes)
-    solution, rule = Reconstruction(knots, _march(problem, knots, space), space.along), TimeRule.between(knots)
+    solution = Reconstruction(knots, _march(problem, knots, space), space.along)
+    rule, evaluate = _sample_blocks(problem, grid, knots)
     # otherwise no bound is known for data that grid or steps do not resolve
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, final_time)
     if not (in_space and _is_seen(problem, grid, knots)):
         return SpectralReference(solution, np.inf)
     # the bound is only for the final time, so errors may decay
-    growth = bound_growth(problem, grid, rule.times, decay=True)
-    return SpectralReference(
-        solution, bound_energy(solution, rule, grid, partial(_evaluate, problem, grid, rule), growth).value
-    )
+    growth = bound_growth(evaluate(slice(None)), decay=True)
+    return SpectralReference(solution, bound_energy(solution, rule, grid, evaluate, growth).value)
 
 
 def _grade_knots(final_time: float, steps: int) -> Array:
@@ -148,13 +147,15 @@ def _choose_grid(dimension: int, modes: int) -> TensorGrid:
 
 def _is_seen(problem: Problem, grid: TensorGrid, knots: Array) -> bool:
     """Return True if the time rule between the knots resolves the data in time."""
-    rule = TimeRule.between(knots)
-    middle = slice(len(rule.times) // 2, len(rule.times) // 2 + 1)
-    return is_seen_in_time(problem, _evaluate(problem, grid, rule, middle), rule)
+    rule, evaluate = _sample_blocks(problem, grid, knots)
+    middle = len(rule.times) // 2
+    return is_seen_in_time(problem, evaluate(slice(middle, middle + 1)), rule)
 
 
-def _evaluate(problem: Problem, grid: TensorGrid, rule: TimeRule, block: slice) -> ProblemData:
-    return ProblemData.of(problem, grid, rule.times[block])
+def _sample_blocks(problem: Problem, grid: TensorGrid, knots: Array) -> tuple[TimeRule, Callable[[slice], ProblemData]]:
+    """Return the time rule between the knots, and the function that evaluates the data at a block of its times."""
+    rule = TimeRule.between(tuple(knots.tolist()))
+    return rule, lambda block: ProblemData.of(problem, grid, rule.times[block])
 
 
 def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
@@ -165,19 +166,16 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
     for start, step in zip(knots[:-1].tolist(), np.diff(knots).tolist(), strict=True):
         data = ProblemData.of(problem, basis.grid, start + _NODES * step)
         # rates of zero, because `moments` omits the source if the rates are None
-        load = data.moments(None, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
+        load = data.moments(basis, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
         # constants near the diagonal of A, for the preconditioner
         if data.diffusion.ndim == space.dimension + 1:
             constants = np.full(space.dimension, np.sqrt(data.diffusion.min() * data.diffusion.max()))
         else:
             diagonal = np.einsum("tll...->l...", data.diffusion).reshape(space.dimension, -1)
             constants = diagonal.mean(axis=1) / len(data.diffusion)
-        # the linear part, without source, lifting and given fluxes
-        faces = tuple(replace(face, flux=np.zeros_like(face.flux)) for face in data.faces)
-        linear = replace(data, source=np.zeros((1,) * data.source.ndim), lifting=None, flux=None, faces=faces)
 
-        def apply_linear(v: Array, linear: ProblemData = linear) -> Array:
-            return -linear.moments(None, v, None, space)
+        def apply_linear(v: Array, data: ProblemData = data) -> Array:
+            return -data.moments(basis, v, None, space)
 
         guess = np.broadcast_to(rates[-1:], load.shape)
         rates = _solve_stages(step, space.eigenvalues(constants), load, apply_linear, guess)

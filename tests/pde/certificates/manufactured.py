@@ -88,7 +88,7 @@ def energy_error(problem, solution, share=compute_stage):
     """The root of || e(T) ||^2 + int (A grad e, grad e) of the reconstruction, over the volume of the box."""
     knots, grid, box = find_knots(solution), FINE[problem.dimension], to_box(problem.domain)
     run = RunFunctions.of(solution, grid, compute_stage).reconstruct(knots.coefficients, knots.times)
-    basis, places = SampledBasis(run.along(grid.axis_rule[0]), grid), box.from_unit(grid.nodes)
+    basis, places = SampledBasis(run.along, grid), box.from_unit(grid.nodes)
     nodes, weights = np.polynomial.legendre.leggauss(TIMES)
     lengths = np.diff(knots.times)[:, None]
     times, weights = (knots.times[:-1, None] + lengths * (nodes + 1) / 2).ravel(), (lengths * weights / 2).ravel()

@@ -54,7 +54,8 @@ def test_structure_between_the_nodes(exact, points, seen):
     ],
 )
 def test_structure_between_the_times(exact, seen):
-    rule, problem = TimeRule.between(np.linspace(0.0, 0.5, 11)), FormulaProblem(dimension=1, exact=exact)()
+    rule = TimeRule.between(tuple(np.linspace(0.0, 0.5, 11).tolist()))
+    problem = FormulaProblem(dimension=1, exact=exact)()
     assert is_seen_in_time(problem, ProblemData.of(problem, TensorGrid(1, 32, 4), rule.times), rule) is seen
 
 

@@ -17,7 +17,7 @@ from evogt_study.pde.certificates.certify import (
     check_certificates,
     find_certificates,
 )
-from evogt_study.pde.certificates.functions import TensorGrid
+from evogt_study.pde.certificates.functions import ProblemData, TensorGrid
 from evogt_study.pde.certificates.reference import find_reference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
@@ -95,7 +95,7 @@ def run_of(problem, N, steps):
 def test_bound_interval_and_estimate(name):
     problem = PROBLEMS[name]
     reference = find_reference(problem, T)
-    growth = bound_growth(problem, TensorGrid(problem.dimension, 20), np.array([0.0, T]))
+    growth = bound_growth(ProblemData.of(problem, TensorGrid(problem.dimension, 20), np.array([0.0, T])))
     for N, steps in (({1: 20, 2: 60, 3: 60}[problem.dimension], 40), ({1: 6, 2: 20, 3: 20}[problem.dimension], 8)):
         solution = solve_arrays(problem, run_of(problem, N, steps))
         bound = bound_run(solution, find_knots(solution), compute_stage, name)[0].value
@@ -112,9 +112,10 @@ def test_bound_interval_and_estimate(name):
 
 def test_growth():
     grid, times = TensorGrid(1, 20), np.array([0.0, T])
-    growth = bound_growth(PROBLEMS["reaction and advection on an interval"], grid, times)
+    growth = bound_growth(ProblemData.of(PROBLEMS["reaction and advection on an interval"], grid, times))
     assert growth.rate == pytest.approx(3.0 - 0.5, rel=0.01)  # c + b'/2 at the upper end
-    assert bound_growth(PROBLEMS["tensor"], TensorGrid(2, 20), times).rate == pytest.approx(0.0, abs=1e-9)
+    tensor = ProblemData.of(PROBLEMS["tensor"], TensorGrid(2, 20), times)
+    assert bound_growth(tensor).rate == pytest.approx(0.0, abs=1e-9)
 
 
 def test_what_is_refused():
