@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.verify import try_case, verify
     from evogt_study.study.designs import sample, table, zip_axes
     from evogt_study.study.study import Study
-    from evogt_study.workers.options import RunOptions
+    from evogt_study.workers.runner import RunOptions
 
 _named = lazy_names(
     __name__,
@@ -67,7 +67,7 @@ _named = lazy_names(
         "evogt_study.operations.verify": "try_case verify",
         "evogt_study.study.designs": "sample table zip_axes",
         "evogt_study.study.study": "Study",
-        "evogt_study.workers.options": "RunOptions",
+        "evogt_study.workers.runner": "RunOptions",
     },
 )
 _GIVE_DATASETS = (

@@ -19,9 +19,9 @@ from evogt_study.results.netcdf import write_result
 from evogt_study.results.table import RunTable
 from evogt_study.study.plan import plan_phase
 from evogt_study.study.study import Study
-from evogt_study.workers import clusters
+from evogt_study.workers import dask_executor
 from evogt_study.workers.batch import Batch, compute_here
-from evogt_study.workers.clusters import start_local_cluster
+from evogt_study.workers.dask_executor import start_local_cluster
 
 SMALL_NUMBERS = """gamma = 2
 quadrature = 40
@@ -135,7 +135,7 @@ def no_workers(monkeypatch):
     def none(**_):
         raise AssertionError("a cluster was started")
 
-    monkeypatch.setattr(clusters, "LocalCluster", none)
+    monkeypatch.setattr(dask_executor, "LocalCluster", none)
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def main(arguments=None):
     from evogt_study.errors import EvogtError
     from evogt_study.operations.run import run_all
     from evogt_study.study.study import Study
-    from evogt_study.workers.options import RunOptions
+    from evogt_study.workers.runner import RunOptions
 
     found = 0
     with tempfile.TemporaryDirectory() as folder:

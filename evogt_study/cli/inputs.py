@@ -21,7 +21,7 @@ from click.core import ParameterSource
 from evogt_study.errors import AccuracyWarning, InputError
 from evogt_study.storage.files import description_path, store_folder
 from evogt_study.text import print_line
-from evogt_study.workers.options import RunOptions
+from evogt_study.workers.runner import RunOptions
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -20,8 +20,7 @@ from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
 from evogt_study.storage.files import default_result
 from evogt_study.text import format_duration, print_line, print_text
-from evogt_study.workers.options import RunOptions
-from evogt_study.workers.runner import prestart
+from evogt_study.workers.runner import RunOptions, prestart
 
 if TYPE_CHECKING:
     from evogt_study.operations.forecast import PhaseForecast
@@ -93,7 +92,7 @@ def run(
         else:
             client, whole = None, True
             if elsewhere:
-                from evogt_study.workers.clusters import connect_to_scheduler
+                from evogt_study.workers.dask_executor import connect_to_scheduler
 
                 client = stack.enter_context(connect_to_scheduler(scheduler, scheduler_file))
             listener = stack.enter_context(display.show_progress(quiet))

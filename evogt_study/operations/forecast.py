@@ -27,9 +27,8 @@ from evogt_study.study.plan import (
     plan_study,
 )
 from evogt_study.study.study import Study
-from evogt_study.workers.batch import Batch
-from evogt_study.workers.runner import Runner, RunnerLimits, load
-from evogt_study.workers.stage_cache import KEPT_BYTES, BoundedStageCache
+from evogt_study.workers.batch import KEPT_BYTES, Batch, BoundedStageCache
+from evogt_study.workers.runner import Runner, load
 
 T = TypeVar("T")
 StageSeconds = Mapping[str, float]
@@ -176,8 +175,8 @@ def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -
                 if in_process:
                     times[size] = _time_stages(plan, planned)
                     continue
-                runner.prepare(RunnerLimits(left), {})
-                records: list[RunRecords] = [load(part) for part in runner.compute(Batch.of(plan.spec, [planned]))]
+                parts = runner.compute(Batch.of(plan.spec, [planned]), timeout=left)
+                records: list[RunRecords] = list(map(load, parts))
                 if not records or Status.timed_out in records[0].status:
                     return {}
                 times[size] = {OWN: float(records[0].wall_seconds[0])}

@@ -71,7 +71,7 @@ from evogt_study.study.study import Study, check_study
 from evogt_study.text import print_line
 from evogt_study.workers.executor import Executor, InProcess, ParallelExecutor
 from evogt_study.workers.folder_executor import FolderExecutor
-from evogt_study.workers.options import DEFAULT, RunOptions
+from evogt_study.workers.runner import DEFAULT, RunOptions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -115,7 +115,7 @@ def run(
     listener : callable, optional
         Function to call with a `ProgressEvent` after each batch.  By default, only notebooks show the progress.
     **options
-        Fields of `evogt_study.workers.options.RunOptions`, such as ``workers``, ``run_timeout`` and ``retry_failed``.
+        Fields of `evogt_study.workers.runner.RunOptions`, such as ``workers``, ``run_timeout`` and ``retry_failed``.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def run(
         raise InputError(f"evs.run has no option `{unknown[0]}`. {suggest(unknown[0], known)}")
     given = RunOptions(**options)
     if client is not None:
-        from evogt_study.workers.clusters import check_client
+        from evogt_study.workers.dask_executor import check_client
 
         check_client(client)
     listener = listener or notebook_display()

@@ -56,8 +56,8 @@ def reproduce(
     from evogt_study.paper.published import read_known_differences, read_published
     from evogt_study.paper.run import compare_methods, judge_results, read_results, read_studies
     from evogt_study.storage.files import check_writable, write_file
-    from evogt_study.workers.clusters import connect_to_scheduler
-    from evogt_study.workers.options import RunOptions
+    from evogt_study.workers.dask_executor import connect_to_scheduler
+    from evogt_study.workers.runner import RunOptions
     from evogt_study.workers.signals import handle_signals
 
     found = read_studies(studies)

@@ -21,7 +21,7 @@ from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.schema.values import Value, Values
 from evogt_study.study.study import Study
-from evogt_study.workers.stage_cache import BoundedStageCache
+from evogt_study.workers.batch import BoundedStageCache
 
 LEAST_TAU = 1e-15
 """Smallest threshold that the advice proposes.  Directions below it are rounding errors."""

@@ -1,36 +1,52 @@
-"""Compute the cases of a batch in one process.
+"""Compute the cases of a batch in one process, either in the process of the caller or in a runner.
 
-Cases of a batch may share stages.  The result of a case depends only on its method and its parameters, not on the
-batch, the order or the process.  This module uses neither Dask nor NetCDF.
+The result of a case depends only on its method and its parameters, not on the batch, the order or the process.  Cases
+of a batch may share stages.  This module uses neither Dask nor NetCDF.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
+import resource
 import sys
 import time
 from bdb import BdbQuit
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache, lru_cache
+from mmap import mmap
+from multiprocessing.connection import Connection
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from evogt_study.errors import DivergedError, ReturnError, StudyError, cut
+from evogt_study.errors import DivergedError, EvogtError, ReturnError, StudyError, SweepError, cut
 from evogt_study.methods.code import MethodSpec, UserCode
 from evogt_study.methods.current_run import add_trajectory, begin_run, end_run, isolate_global_draws
 from evogt_study.methods.loading import load_method
-from evogt_study.methods.protocol import Method
+from evogt_study.results.index import pack_records
 from evogt_study.results.provenance import read_versions
 from evogt_study.schema.records import Case, Needs, Record, RunRecords, Stack, concatenate_records, stack_records
 from evogt_study.schema.values import Value
 from evogt_study.schema.variables import Status
-from evogt_study.workers.stage_cache import BoundedStageCache
+from evogt_study.workers.runner import DONE, FATAL, HEAD, STATE, dump, take_output
 
+T = TypeVar("T")
+KEPT_BYTES = 48 * 2**20
+"""Largest size in bytes of the stage results that a process keeps.  A batch also keeps the latest of each stage.
+
+The next case often needs the latest result, because consecutive cases share large results.  The retained space of 320
+features on 8,000 nodes in three dimensions has 82 MB with its gradients.
+"""
+_LEAST_BYTES = 32 * 2**10
+"""Smallest size in bytes with which a result counts."""
 SEND_SECONDS = 0.25
 """Seconds of work after which a process sends its finished runs.  A crash loses at most this work."""
 SEND_BYTES = 8 * 2**20
@@ -39,18 +55,157 @@ MESSAGE_LIMIT = 500
 """Largest number of characters in a message.  The longest message determines the width of a field in the file."""
 LINES, CHARACTERS = 4, 240
 """Number of last output lines, and of their characters, in the message of a failed run, which often show the reason."""
-
-
+IDLE_SECONDS = 60.0
+"""Seconds after which a runner ends if it receives no batch."""
+MIN_DESCRIPTORS, CHECKED_RUNS = 8, 4
+"""Number of file descriptors that a run needs, and number of runs after which the process tries to open them."""
+EXIT_CODE = 71
+"""Exit code of a runner that can no longer open files (EX_OSERR of sysexits.h)."""
+OOM_SCORE = 500
+"""Value of oom_score_adj for Linux.  If memory is short, Linux ends a run and not the study."""
 _Row = tuple[Status, str, Record | None, str, float]
 """Status, message, record, output and seconds of a run."""
 _ABSENT = object()
 
 
+# --- stages that cases share ------------------------------------------------------------------------------------------
+
+
+# eq by identity: hashing a key takes as long as a small stage
+@dataclass(eq=False, slots=True)
+class _StageResult:
+    """Result of a stage.  `inner` is the time in seconds of its `parts`, the stages that it needed."""
+
+    stage: str
+    key: Hashable
+    is_ingredient: bool
+    """True if only other stages have used the result."""
+    result: Any = None
+    size: int = 0
+    seconds: float = 0.0
+    inner: float = 0.0
+    rank: float = 0.0
+    parts: set[_StageResult] = field(default_factory=set)
+    users: set[Hashable] = field(default_factory=set)
+
+
+class BoundedStageCache:
+    """Cache for the results of stages, which divides the time of a stage among the cases that use the stage.
+
+    A case that uses a stage also uses the stages that this stage needs.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, Hashable], _StageResult] = {}
+        self._latest: dict[str, _StageResult] = {}
+        self._computed: list[_StageResult] = []
+        self._open: list[_StageResult] = []
+        self._bytes, self._dropped_rank = 0, 0.0
+        self.start(None)
+
+    def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+        """Return the result of a stage from the cache, or compute the result."""
+        known = self._kept.get((stage, key))
+        found = known or self._compute(stage, key, compute)
+        self._kept[stage, key] = self._latest[stage] = found
+        found.is_ingredient = found.is_ingredient and bool(self._open)
+        # GreedyDual-Size (Cao & Irani 1997): by last use alone, a large result would drop all others, also those that
+        # each run needs; by cost alone, results that no run needs would be dropped last
+        found.rank = self._dropped_rank + found.seconds / found.size
+        for each in (found, *found.parts):
+            each.users.add(self._user)
+        if self._open:
+            self._open[-1].parts |= {found, *found.parts}
+        result = found.result
+        if known is None:
+            self._trim({each for each in self._latest.values() if not each.is_ingredient})
+        return result  # type: ignore[no-any-return]  # the key determines the stage's type
+
+    def _compute(self, stage: str, key: Hashable, compute: Callable[[], Any]) -> _StageResult:
+        made = _StageResult(stage, key, is_ingredient=bool(self._open))
+        self._open.append(made)
+        started = time.perf_counter()
+        try:
+            made.result = compute()
+            made.seconds = time.perf_counter() - started
+        finally:
+            self._open.pop()
+            seconds = made.seconds or made.inner  # the own time of a stage that failed counts for the run
+            if self._open:
+                self._open[-1].inner += seconds
+            else:
+                self._inside += seconds
+        self._computed.append(made)
+        made.size = max(_size_of(made.result), _LEAST_BYTES)
+        self._bytes += made.size
+        return made
+
+    def _trim(self, spared: set[_StageResult]) -> None:
+        """Drop results with the lowest rank, except `spared`, until their size is at most `KEPT_BYTES`."""
+        excess = self._bytes - KEPT_BYTES - sum(each.size for each in spared)
+        for each in sorted(set(self._kept.values()) - spared, key=attrgetter("rank")) if excess > 0 else ():
+            if excess <= 0:
+                return
+            self._dropped_rank = max(self._dropped_rank, each.rank)
+            del self._kept[each.stage, each.key]
+            self._bytes -= each.size
+            excess -= each.size
+            each.result = None  # its users are still counted
+            if self._latest.get(each.stage) is each:
+                del self._latest[each.stage]
+
+    # stages of earlier batches are free for later ones, so that the times of a batch add up to its duration
+    def next_batch(self) -> None:
+        """Restart the times for the next batch, and drop results beyond `KEPT_BYTES`."""
+        for each in self._computed:
+            each.parts, each.users = set(), set()
+        self._computed = []
+        self._trim(set())
+
+    def start(self, user: Hashable) -> None:
+        """Count the time of later computations for the case `user`."""
+        self._user, self._inside, self._started = user, 0.0, time.perf_counter()
+
+    def own_seconds(self) -> float:
+        """Return the seconds since `start`, without the time of stages."""
+        return time.perf_counter() - self._started - self._inside
+
+    def seconds_of_stages(self) -> dict[str, float]:
+        """Return the seconds of each stage, without the time of the stages that it needed."""
+        seconds: dict[str, float] = defaultdict(float)
+        for each in self._computed:
+            seconds[each.stage] += each.seconds - each.inner
+        return seconds
+
+    def shares(self) -> dict[Hashable, float]:
+        """Return the seconds of stages by user.  The time of a stage is divided equally among its users."""
+        seconds: dict[Hashable, float] = defaultdict(float)
+        for each in self._computed:
+            for user in each.users:
+                seconds[user] += (each.seconds - each.inner) / len(each.users)
+        return seconds
+
+
+def _size_of(result: Any) -> int:
+    """Return the size in bytes of the arrays in a result, also in dataclasses and tuples."""
+    if isinstance(result, np.ndarray):
+        return int(result.nbytes)
+    if isinstance(result, tuple):
+        return sum(map(_size_of, result))
+    return sum(_size_of(getattr(result, name)) for name in _field_names(result.__class__))
+
+
+@cache  # a look at them takes longer than at the arrays
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Batch:
-    """Cases for a worker, with their common parameters, and in `packed` the run key and other parameters of each case.
-
-    A scheduler passes on bytes unchanged, but would unpack and pack other values.
+    """Cases for a worker, with their common parameters, and in `cases` the run key and other parameters of each case.
 
     With `strict`, a return value that cannot be stored is an error of the study, not of the run.  `folder` is the place
     of the folders and checkpoints of the runs, or "".  `needs` has the resources of each run.
@@ -58,7 +213,7 @@ class Batch:
 
     spec: MethodSpec
     common: Mapping[str, Value]
-    packed: bytes
+    cases: Sequence[tuple[str, Mapping[str, Value]]]
     needs: Needs
     strict: bool = False
     folder: str = ""
@@ -72,37 +227,23 @@ class Batch:
             others = (case.values.get(name, _ABSENT) for case in cases)
             if all(other is value or repr(other) == repr(value) for other in others):
                 common[name] = value
-        packed = [
-            (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
-        ]
-        return Batch(spec, common, pickle.dumps(packed), cases[0].needs, strict, folder)
-
-    @property
-    def cases(self) -> list[tuple[str, dict[str, Value]]]:
-        """Run key and parameters of each case, without the common parameters."""
-        unpacked: list[tuple[str, dict[str, Value]]] = pickle.loads(self.packed)  # noqa: S301  # packed above
-        return unpacked
-
-    def with_cases(self, cases: Sequence[tuple[str, dict[str, Value]]]) -> Batch:
-        """Return a copy of the batch with only these cases."""
-        return replace(self, packed=pickle.dumps(list(cases)))
-
-
-def replace_environment(environment: Mapping[str, str]) -> None:
-    """Replace all environment variables of this process."""
-    for name in os.environ.keys() - environment.keys():
-        del os.environ[name]
-    os.environ.update(environment)
+        own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
+        return Batch(spec, common, own, cases[0].needs, strict, folder)
 
 
 class Surroundings:
-    """Working folder and environment of this process, to restore after each run."""
+    """Working folder and environment of this process, to restore after each run.
 
-    through: tuple[type[BaseException], ...] = ()
-    """Exceptions that end the batch, such as Ctrl-C or the end of a debugger session."""
+    `through` are exceptions that end the batch.  `raised` is called with any other exception of a run.
+    """
 
-    def __init__(self, raised: Callable[[BaseException], None] = lambda error: None) -> None:
-        self.folder, self.environment, self.raised = os.getcwd(), dict(os.environ), raised
+    def __init__(
+        self,
+        through: tuple[type[BaseException], ...] = (),
+        raised: Callable[[BaseException], None] = lambda error: None,
+    ) -> None:
+        self.through, self.raised = through, raised
+        self.folder, self.environment = os.getcwd(), dict(os.environ)
         # compared in 1 us; a comparison with the mapping itself takes 40, as long as a trivial run
         self.environment_data: dict[Any, Any] = vars(os.environ)["_data"]
         self.environment_before = dict(self.environment_data)
@@ -119,7 +260,7 @@ class Surroundings:
         if has_moved:
             os.chdir(self.folder)
         if self.environment_data != self.environment_before:
-            replace_environment(self.environment)
+            _replace_environment(self.environment)
         return ""
 
     def is_usable(self) -> bool:
@@ -127,44 +268,31 @@ class Surroundings:
         return True
 
 
+def _replace_environment(environment: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+
+
+# Floating-point warnings are off, since a value that is not finite shows itself.  One BLAS thread: on two cores, an SVD
+# of 8000 x 320 takes two workers 163 ms with one thread each, 465 ms with two.
 def compute_batch(batch: Batch, stages: BoundedStageCache, surroundings: Surroundings) -> Iterator[RunRecords]:
-    """Compute the cases in turn, with one BLAS thread, and yield their records in parts.
+    """Compute the cases in turn, and yield their records in parts of `SEND_SECONDS` or `SEND_BYTES`.
 
     If a case raises an exception, its record contains the exception, and the next case follows.  The iterator ends
     early if this process cannot compute the next run.  Raises StudyError if the batch is strict and a return value
     cannot be stored.
     """
-    method, cases, start = load_method(batch.spec), batch.cases, 0
-    while start < len(cases):
-        records = _compute_part(batch, method, cases, start, stages, surroundings)
-        yield records
-        start += len(records.keys)
-        if not surroundings.is_usable():
-            return
-
-
-# Floating-point warnings are off, since a value that is not finite shows itself.  One BLAS thread: on two cores, an SVD
-# of 8000 x 320 takes two workers 163 ms with one thread each, 465 ms with two.
-def _compute_part(
-    batch: Batch,
-    method: Method,
-    cases: Sequence[tuple[str, dict[str, Value]]],
-    start: int,
-    stages: BoundedStageCache,
-    surroundings: Surroundings,
-) -> RunRecords:
-    """Compute the cases from number `start` on, until `SEND_SECONDS` or `SEND_BYTES` are reached."""
+    method, process, code = load_method(batch.spec), os.getpid(), batch.spec.method
     read_versions()  # before the runs, which may leave no file descriptor to read them with
-    rows, process = list[_Row](), os.getpid()
-    end, size = time.monotonic() + SEND_SECONDS, 0
-    threads = _libraries(len(sys.modules)).limit(limits=max(1, batch.needs.cores))
-    code = batch.spec.method
+    threads = _find_libraries(len(sys.modules)).limit(limits=max(1, batch.needs.cores))
     imports = code.enable_imports() if isinstance(code, UserCode) else nullcontext()  # once: each run would do it
+    rows, size, end = list[_Row](), 0, time.monotonic() + SEND_SECONDS
     with threads, np.errstate(all="ignore"), isolate_global_draws() as seed_draws, imports:
-        for number, (key, own) in enumerate(cases[start:]):
+        for number, (key, own) in enumerate(batch.cases):
             status, message, record = Status.ok, "", None
             seed_draws(key)
-            surroundings.begin(start + number)
+            surroundings.begin(number)
             stages.start(number)
             values = {**batch.common, **own}
             begin_run(key, values, batch.folder)
@@ -191,16 +319,23 @@ def _compute_part(
                 end_run()
             seconds = stages.own_seconds()
             output = surroundings.end()
-            if message:
-                message = add_last_lines(message, output)
-            rows.append((status, message, record, output, seconds))
+            rows.append((status, message and add_last_lines(message, output), record, output, seconds))
             size += record.size if record else 0
-            if time.monotonic() > end or size > SEND_BYTES or not surroundings.is_usable():
-                break
-    shares = stages.shares()
-    stages.next_batch()  # after `shares`: costs are counted by part
-    rows = [(*row[:4], row[4] + shares.get(number, 0.0)) for number, row in enumerate(rows)]
-    return make_records([key for key, _ in cases[start : start + len(rows)]], rows)
+            is_last = number + 1 == len(batch.cases) or not surroundings.is_usable()
+            if is_last or time.monotonic() > end or size > SEND_BYTES:
+                shares, first = stages.shares(), number + 1 - len(rows)
+                stages.next_batch()  # after `shares`: costs are counted by part
+                rows = [(*row[:4], row[4] + shares.get(at, 0.0)) for at, row in enumerate(rows, first)]
+                yield make_records([key for key, _ in batch.cases[first : number + 1]], rows)
+                if is_last:
+                    return
+                rows, size, end = [], 0, time.monotonic() + SEND_SECONDS
+
+
+@lru_cache(maxsize=1)  # looking for them takes 2 ms
+def _find_libraries(modules: int) -> ThreadpoolController:
+    """Return the loaded BLAS and OpenMP libraries.  Search again if the number of `modules` has changed."""
+    return ThreadpoolController()
 
 
 def make_records(keys: Sequence[str], rows: list[_Row], attempts: int = 1) -> RunRecords:
@@ -233,21 +368,6 @@ def _stack(rows: list[_Row]) -> tuple[list[_Row], tuple[Stack, ...]]:
         return [(Status.failed, message, None, *rows[0][3:])], ()
 
 
-def compute_here(
-    batch: Batch, stages: BoundedStageCache | None = None, raised: Callable[[BaseException], None] = lambda error: None
-) -> RunRecords:
-    """Compute a batch in this process, as `compute_batch` does, and show the output of the runs."""
-    surroundings = Surroundings(raised)
-    surroundings.through = (KeyboardInterrupt, BdbQuit)
-    return concatenate_records(list(compute_batch(batch, stages or BoundedStageCache(), surroundings)))
-
-
-@lru_cache(maxsize=1)  # looking for them takes 2 ms
-def _libraries(modules: int) -> ThreadpoolController:
-    """Return the loaded BLAS and OpenMP libraries.  Search again if the number of `modules` has changed."""
-    return ThreadpoolController()
-
-
 def describe_error(error: BaseException) -> str:
     """Return type and text of an exception on one line of bounded length."""
     try:
@@ -265,3 +385,104 @@ def add_last_lines(message: str, output: str) -> str:
     lines = [" ".join(line.split()) for line in output.splitlines()]
     last = " | ".join([line for line in lines if line][-LINES:])[-CHARACTERS:]
     return cut(f"{message} (output: {last})", MESSAGE_LIMIT) if last else message
+
+
+def compute_here(
+    batch: Batch, stages: BoundedStageCache | None = None, raised: Callable[[BaseException], None] = lambda error: None
+) -> RunRecords:
+    """Compute a batch in this process, as `compute_batch` does, and show the output of the runs."""
+    surroundings = Surroundings((KeyboardInterrupt, BdbQuit), raised)  # Ctrl-C, or the end of a debugger session
+    return concatenate_records(list(compute_batch(batch, stages or BoundedStageCache(), surroundings)))
+
+
+# --- runners ----------------------------------------------------------------------------------------------------------
+
+
+class _RunnerSurroundings(Surroundings):
+    """Surroundings of the runs in a runner, whose output goes to a file."""
+
+    def __init__(self, state: mmap, descriptor: int) -> None:
+        super().__init__()
+        self.state, self.descriptor = state, descriptor
+        self.output, self.streams = os.dup(1), [sys.stdout, sys.stderr]
+        self.free, self.unchecked = (-1, (0, 0)), 0
+
+    def begin(self, number: int) -> None:
+        STATE.pack_into(self.state, 0, number, time.monotonic())
+
+    def end(self) -> str:
+        super().end()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+        # a run may have closed or replaced them
+        self.streams = [_open_stream(n) if each.closed else each for n, each in enumerate(self.streams, 1)]
+        sys.stdout, sys.stderr = self.streams
+        for number in (1, 2):
+            os.dup2(self.output, number)
+        return take_output(self.output)
+
+    # all of them are tried if the lowest free number or the limit has changed: trying takes as long as a trivial run
+    def is_usable(self) -> bool:
+        """Return True if the next run can open files.  An earlier run may have used all file descriptors."""
+        found = list[int]()
+        try:
+            found.append(os.dup(self.descriptor))
+            free = found[0], resource.getrlimit(resource.RLIMIT_NOFILE)
+            self.unchecked += 1
+            if free != self.free or self.unchecked == CHECKED_RUNS:
+                found += [os.dup(self.descriptor) for _ in range(MIN_DESCRIPTORS - 1)]
+                self.free, self.unchecked = free, 0
+        except OSError:
+            return False
+        finally:
+            for number in found:
+                os.close(number)
+        return True
+
+
+def _open_stream(descriptor: int) -> TextIO:
+    return open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)
+
+
+def serve_batches(link: int, state: int, lifeline: int) -> None:
+    """Compute the batches that the connection `link` receives, in a runner, until the connection closes.
+
+    All arguments are file descriptors.  `state` is the file of the shared `STATE`.  `lifeline` is a pipe whose other
+    end the supervisor holds.
+    """
+    # the kernel ends this process and programs of its runs, by SIGIO, when the supervisor closes the other end or dies
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
+    sys.stdout, sys.stderr = map(_open_stream, (1, 2))
+    connection, stages, shared = Connection(link), BoundedStageCache(), mmap(state, STATE.size)
+    surroundings: Surroundings = Surroundings()
+    with suppress(EOFError, ConnectionError):
+        while connection.poll(IDLE_SECONDS):
+            message = pickle.loads(connection.recv_bytes())  # noqa: S301  # from the supervisor
+            if not isinstance(message, Batch):
+                sys.path[:], folder, environment = message  # of the supervisor
+                os.chdir(folder)
+                _replace_environment(environment)
+                surroundings = _RunnerSurroundings(shared, state)
+                continue
+            try:
+                for records in compute_batch(message, stages, surroundings):
+                    _send(link, len(records.keys), pack_records(records))
+            except BaseException as error:  # noqa: BLE001  # it says that no run of the study can be computed
+                is_known, text = isinstance(error, EvogtError), f"a batch cannot be computed: {describe_error(error)}"
+                _send(link, FATAL, error if is_known else SweepError(text))
+            STATE.pack_into(shared, 0, -1, 0.0)
+            if not surroundings.is_usable():
+                os._exit(EXIT_CODE)
+            os.write(link, HEAD.pack(DONE, 0))
+
+
+def _send(link: int, count: int, value: object) -> None:
+    parts = dump(value)
+    for part in (HEAD.pack(count, sum(map(len, parts))), *parts):
+        rest = memoryview(part)
+        while rest:
+            rest = rest[os.write(link, rest) :]

@@ -1,4 +1,4 @@
-"""Compute the batches of a plan on a Dask client, a limited number at a time.
+"""Compute the batches of a plan on a Dask client, or on a new Dask cluster inside this process.
 
 Each thread of a Dask worker has a runner, so a run that ends its runner ends no worker.  If a worker is lost, Dask
 computes its batches on other workers.  A batch that loses several workers is split until the responsible run is alone.
@@ -6,37 +6,72 @@ computes its batches on other workers.  A batch that loses several workers is sp
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
+import logging
 import math
 import pickle
 import queue
 import re
 import socket
+import tempfile
 import threading
 import time
 import uuid
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
-from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
+from dask.system import CPU_COUNT
+from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin, get_worker
+from distributed.comm.core import connect
+from distributed.security import Security
+from distributed.system import MEMORY_LIMIT
 from distributed.worker import Worker
 
-from evogt_study.errors import EvogtError, SweepError
+from evogt_study.errors import EvogtError, InputError, SweepError, shorten
 from evogt_study.results.provenance import package_code
 from evogt_study.schema.records import NO_NEEDS, Case, Needs, RunRecords, concatenate_records
 from evogt_study.schema.variables import Status
+from evogt_study.storage.arrays import SHARED_FOLDER
+from evogt_study.storage.files import read_bytes
+from evogt_study.storage.lease import make_temporary_folder
 from evogt_study.study.plan import Plan
 from evogt_study.text import format_duration
 from evogt_study.workers.batch import Batch, describe_error, make_records
 from evogt_study.workers.executor import BatchSize, Executor
-from evogt_study.workers.runner import RunnerLimits, RunnerPool, load
+from evogt_study.workers.runner import Runner, RunOptions, borrow_runner, load
+from evogt_study.workers.signals import defer_signals
 
+CONNECT_SECONDS = 5
+"""Seconds in which a scheduler must answer.  Dask itself would wait for 30 s."""
+RUNNERS_PER_SPARE = 4
+"""Number of workers for each spare thread.  A spare thread holds the next batch, which Dask would need 5 ms to send."""
+SETTINGS: dict[str, Any] = {
+    # with Dask's 1.1 a worker has batches queued, while another one may be idle
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.admin.low-level-log-length": 10,  # of messages, in which all batches would be kept
+    "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
+    "distributed.admin.tick.interval": "1m",
+    "distributed.admin.tick.cycle": "1m",
+    "distributed.admin.system-monitor.interval": "1m",
+    "distributed.admin.system-monitor.disk": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.client.scheduler-info-interval": "1m",  # of all workers, which have no reader
+    "distributed.scheduler.work-stealing": False,  # no worker has a batch beyond the one that it computes
+    # without web pages, because every user of the machine could open these pages
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
+"""Dask's settings for a cluster that this process starts."""
 BATCHES_AHEAD, MIN_BATCHES_AHEAD = 3, 8
 """Number of batches in flight for each worker, and smallest number of batches in flight.
 
@@ -71,77 +106,208 @@ If a worker is slower, the client gets the results from the scheduler.
 CONNECTION_LOST = (
     "the connection to the Dask scheduler was lost. Finished runs are kept. The same command computes the rest."
 )
-
-
 get_needs = attrgetter("needs")
 
 
-class Runners(WorkerPlugin):
-    """Runners of a Dask worker for one study, one runner for each thread.
+# --- clusters ---------------------------------------------------------------------------------------------------------
+
+
+def check_client(client: Any) -> None:
+    """Raise InputError unless a study can use the client."""
+    if not isinstance(client, Client):
+        raise InputError(
+            f"`client` must be a distributed.Client, got {shorten(client)}. Leave out `client` to use this machine."
+        )
+    if client.asynchronous:
+        raise InputError(
+            "`client` is asynchronous, but a study waits for its runs. Create a client without `asynchronous`."
+        )
+    if client.status in ("closed", "closing", "newly-created"):
+        raise InputError(
+            f"`client` has no connection to a scheduler (its status is {client.status!r}). Create a new client."
+        )
+
+
+# Worker threads wait for the interpreters that compute, so one worker with many threads has no disadvantage, and it
+# gives each thread that is free the next batch.
+@contextmanager
+def start_local_cluster(workers: int, n_spare: int = 0) -> Iterator[Client]:
+    """Yield the client of a cluster inside this process.  No other process can reach the cluster.
+
+    `n_spare` is the number of threads in addition to one thread for each worker.
+    """
+    settings = SETTINGS | {"temporary-directory": str(make_temporary_folder())}
+    with quiet_dask_logging(), dask.config.set(settings):
+        with defer_signals():  # Dask cannot close a cluster that is half started
+            cluster = LocalCluster(
+                n_workers=1,
+                threads_per_worker=workers + n_spare,
+                processes=False,
+                memory_limit=0,
+                resources={"cores": workers, "memory": MEMORY_LIMIT},  # for runs of a study with [resources]
+                dashboard_address="127.0.0.1:0",  # None would take Dask's own port
+                scheduler_kwargs={"dashboard": False},
+                worker_dashboard_address="127.0.0.1:0",
+                silence_logs=logging.CRITICAL,
+            )
+        with cluster, Client(cluster, set_as_default=False) as client:
+            yield client
+
+
+# The client is never Dask's default: that would compute users' dask-backed arrays, and xarray would lock files across
+# the cluster, which takes 28 to 78 ms a write instead of 2 ms.
+@contextmanager
+def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> Iterator[Client | None]:
+    """Yield a client of a running scheduler, and close it at the end.  Yield None if both arguments are None.
+
+    Raises InputError if no scheduler answers.
+    """
+    if scheduler_file is not None:
+        try:
+            address = str(json.loads(read_bytes(scheduler_file))["address"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}: {reason}"
+            ) from None
+    if address is None:
+        yield None
+        return
+    mistake = f"`--scheduler` must be the address of a running scheduler, got {address}"
+    match = re.fullmatch(r"((tcp|tls|wss?|ucxx?)://)?[^\s/]+:(\d{1,5})", address)
+    if not match or int(match[3]) > 65535:  # Dask would try to reach it until its time is up
+        raise InputError(f"{mistake}. Use the form tcp://host:8786.")
+    if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.client.cert", None):
+        raise InputError(f"{mistake}, for which Dask's configuration has no certificate. Set distributed.comm.tls.")
+    try:
+        asyncio.run(_wait_for_greeting(address))
+        client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        # Dask takes the greeting of another service for the length of what follows
+        raise InputError(
+            f"{mistake}: {'another service answers there' if isinstance(error, MemoryError) else error}"
+        ) from None
+    with quiet_dask_logging(), client:
+        yield client
+
+
+# what accepts a connection and says nothing, as a scheduler that was stopped, a client would wait for without end
+async def _wait_for_greeting(address: str) -> None:
+    """Raise OSError if `address` sends no greeting within `CONNECT_SECONDS`."""
+    try:
+        greeted = connect(address, timeout=CONNECT_SECONDS, **Security().get_connection_args("client"))
+        comm = await asyncio.wait_for(greeted, CONNECT_SECONDS)
+    except TimeoutError:
+        raise OSError(f"the service there does not answer within {CONNECT_SECONDS} s") from None
+    await comm.close()
+
+
+@contextmanager
+def quiet_dask_logging() -> Iterator[None]:
+    """Limit Dask's log to critical messages, because the study itself reports a lost connection."""
+    # for good: after an interrupt the thread of a cluster may still close a connection, which it would report
+    logging.getLogger("distributed.batched").setLevel(logging.WARNING)
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+# --- on a worker ------------------------------------------------------------------------------------------------------
+
+
+class RunnerPool(WorkerPlugin):
+    """Runners of a Dask worker for one study, one runner for each thread.  `memory` is the limit of one runner.
 
     `n_spare` threads have no runner.  Each of these threads holds a batch, which the next free runner computes at once.
     """
 
-    pool: RunnerPool
-
-    def __init__(self, limits: RunnerLimits, environment: dict[str, str], n_spare: int) -> None:
-        self.limits, self.environment, self.n_spare = limits, environment, n_spare
+    def __init__(self, timeout: float | None, memory: int | None, environment: dict[str, str], n_spare: int) -> None:
+        self.timeout, self.memory, self.environment, self.n_spare = timeout, memory, environment, n_spare
 
     def setup(self, worker: Worker) -> None:
         """Prepare the runners.  A runner starts with its first batch."""
-        limits, memory = self.limits, worker.memory_manager.memory_limit
-        if limits.memory is None and memory:
-            limits = RunnerLimits(limits.seconds, memory // worker.state.nthreads)
-        self.pool = RunnerPool(limits, self.environment, worker.state.nthreads - self.n_spare)
+        n_threads, limit = worker.state.nthreads, worker.memory_manager.memory_limit
+        self.memory = self.memory or (limit // n_threads if limit else None)
+        self.places = threading.Semaphore(n_threads - self.n_spare)
+        self.used, self.is_closed = set[Runner](), False
+
+    def compute(self, batch: Batch) -> list[bytes | bytearray]:
+        """Compute a batch in an idle or a new runner, as `Runner.compute` does."""
+        with self.places, borrow_runner() as runner:
+            self.used.add(runner)
+            if self.is_closed:
+                runner.stop()
+            try:
+                return runner.compute(batch, timeout=self.timeout, memory=self.memory, environment=self.environment)
+            finally:
+                self.used.remove(runner)
 
     def teardown(self, worker: Worker) -> None:
-        """End the runners."""
-        self.pool.close()
+        """End all current runs at once."""
+        self.is_closed = True
+        for runner in self.used.copy():
+            runner.stop()
 
 
 # errors are returned, since a worker logs a raised error with its traceback
 def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
-    """Compute a batch with the `Runners` called `name`.  Return pickled records, or the error."""
+    """Compute a batch with the `RunnerPool` called `name`.  Return pickled records, or the error."""
     try:
         if code != package_code():  # before anything is unpacked, which may not be possible with other code
             raise SweepError(
                 f"a worker has evogt-study {package_code()}, but this process has {code}. Install one version on both."
             )
         worker, batch = get_worker(), pickle.loads(packed)  # noqa: S301  # from our client
-        plugin: Any = worker.plugins.get(name)
-        if plugin is None:
+        pool: Any = worker.plugins.get(name)
+        if pool is None:
             raise SweepError(f"the Dask worker {worker.address} has no runners of this study. Restart the worker.")
         # as arrays Dask sends them as they are; bytes it would pickle and copy
-        return [np.frombuffer(part, dtype=np.uint8) for part in plugin.pool.compute(batch)]
+        return [np.frombuffer(part, dtype=np.uint8) for part in pool.compute(batch)]
     except EvogtError as error:
         return error
 
 
-class DaskExecutor(Executor):
-    """Executor that computes cases on a Dask client.
+# --- on the client ----------------------------------------------------------------------------------------------------
 
-    `print_line` receives messages while no run finishes.  `environment` has environment variables for the runs.
-    `n_spare` is the number of threads of the only worker that have no runner.
+
+class DaskExecutor(Executor):
+    """Executor that computes cases on a Dask client, or without a client on a cluster inside this process.
+
+    `print_line` receives messages while no run finishes.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        limits: RunnerLimits,
-        print_line: Callable[[str], None],
-        environment: dict[str, str],
-        n_spare: int,
-    ) -> None:
-        self.client, self.print_line, self.name = client, print_line, f"evogt-{uuid.uuid4().hex}"
-        self.n_spare = n_spare
-        try:  # once to each worker, later ones too, without a wait for any
-            client.register_plugin(Runners(limits, environment, n_spare), name=self.name)
-        except Exception as error:  # noqa: BLE001  # whatever unpickling raises on a worker
-            check_connection(client)
-            raise SweepError(
-                f"the Dask workers cannot compute runs ({describe_error(error)}). Install evogt-study "
-                f"{package_code()} on the workers."
-            ) from None
+    def __init__(self, client: Client | None, options: RunOptions, print_line: Callable[[str], None]) -> None:
+        self.print_line, self.name, self.n_spare = print_line, f"evogt-{uuid.uuid4().hex}", 0
+        environment, memory = dict[str, str](), options.memory_bytes
+        with ExitStack() as stack:
+            if client is None:
+                workers = options.workers or CPU_COUNT
+                memory = memory or MEMORY_LIMIT // workers
+                # runs on this machine share a folder of references
+                folder = tempfile.TemporaryDirectory(
+                    prefix="shared-", dir=make_temporary_folder(), ignore_cleanup_errors=True
+                )
+                environment[SHARED_FOLDER] = stack.enter_context(folder)
+                self.n_spare = workers // RUNNERS_PER_SPARE
+                client = stack.enter_context(start_local_cluster(workers, self.n_spare))
+            self.client = client
+            try:  # once to each worker, later ones too, without a wait for any
+                pool = RunnerPool(options.run_timeout, memory, environment, self.n_spare)
+                client.register_plugin(pool, name=self.name)
+            except Exception as error:  # noqa: BLE001  # whatever unpickling raises on a worker
+                check_connection(client)
+                raise SweepError(
+                    f"the Dask workers cannot compute runs ({describe_error(error)}). Install evogt-study "
+                    f"{package_code()} on the workers."
+                ) from None
+            stack.callback(self._end_runners)
+            self._closing = stack.pop_all()
 
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
@@ -158,8 +324,10 @@ class DaskExecutor(Executor):
         return not workers or any(all(each.get(name, 0) >= amount for name, amount in wanted) for each in workers)
 
     def close(self) -> None:
-        """End the runners at once."""
+        """End the runners at once, and close the cluster of this process."""
+        self._closing.close()
 
+    def _end_runners(self) -> None:
         # a worker that does not answer must not hold up this process; its runners end when they are idle
         def unregister() -> None:
             with suppress(Exception):  # the connection may be lost
@@ -186,8 +354,7 @@ class _PlanBatches:
     def __init__(
         self, executor: DaskExecutor, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> None:
-        self.executor, self.plan, self.cases = executor, plan, cases
-        self.client = executor.client
+        self.executor, self.client, self.plan, self.cases = executor, executor.client, plan, cases
         self.n_threads, self.counted, self.n_most = 0, -math.inf, 0
         self.size = BatchSize(n_cases, self.count_threads(), plan.group)
         self.again = deque(BatchAttempt([case], is_trial=True) for case in trials)
@@ -208,8 +375,8 @@ class _PlanBatches:
         Raises SweepError if the scheduler is lost, and StudyError if the return value of a trial cannot be stored.
         """
         threading.Thread(target=self._fetch_ended, daemon=True).start()
-        held: list[RunRecords] = []  # until the trials are done: they fix the shapes of variables
         first: list[RunRecords] = []
+        held: list[RunRecords] = []  # until the trials are done: they fix the shapes of variables
         try:
             while self.submit():
                 for future, parts in self.take_completed():
@@ -221,8 +388,8 @@ class _PlanBatches:
                     del parts
                 if held or first:
                     if self.n_trials == 0:
-                        held[:0], first = first, []
-                        yield _take_joined(held)
+                        held, first = [concatenate_records(first + held)], []
+                        yield held.pop()  # no variable holds it, so its memory is free when the caller has stored it
                     # more batches may finish, unless workers would run out of them: each has more than two in turn
                     if len(self.in_flight) > self.size.threads:
                         time.sleep(min([ROUND_SECONDS, *(seconds for _, seconds, _ in self.size.recent)]))
@@ -263,7 +430,7 @@ class _PlanBatches:
             )
         self.offered.add(needs)
         batches = (Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder) for each in attempts)
-        packed = [pickle.dumps(each, protocol=5) for each in batches]
+        packed = [pickle.dumps(each, protocol=5) for each in batches]  # a scheduler passes on bytes unchanged
         name, code = [self.executor.name] * len(packed), [package_code()] * len(packed)
         keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in packed]
         futures = self.client.map(compute_on_worker, name, code, packed, key=keys, pure=False, resources=resources)
@@ -293,9 +460,8 @@ class _PlanBatches:
             self.heard, self.silence = now, 0.0
         elif now > self.heard + max(self.silence, LONG_SECONDS if self.n_threads else _SILENT_SECONDS):
             missing = "runs are being computed" if self.n_threads else "the Dask cluster has no worker"
-            silent = now - self.heard
-            self.executor.print_line(f"no run has finished for {format_duration(silent)}: {missing}")
-            self.silence = 2.0 * silent
+            self.silence = 2.0 * (now - self.heard)
+            self.executor.print_line(f"no run has finished for {format_duration(now - self.heard)}: {missing}")
         check_connection(self.client)
         return found
 
@@ -341,17 +507,15 @@ class _PlanBatches:
         if isinstance(error, EvogtError):
             raise error
         if isinstance(error, KilledWorker):
-            if len(attempt.cases) == 1 and attempt.losses + 1 >= MAX_WORKER_LOSSES:
+            cases, losses = attempt.cases, attempt.losses + 1
+            if len(cases) == 1 and losses >= MAX_WORKER_LOSSES:
                 self.n_trials -= attempt.is_trial
                 message = f"the Dask workers that computed the run were lost {MAX_WORKER_LOSSES} times"
-                return [
-                    make_records([attempt.cases[0].key], [(Status.lost, message, None, "", 0.0)], MAX_WORKER_LOSSES)
-                ]
+                return [make_records([cases[0].key], [(Status.lost, message, None, "", 0.0)], MAX_WORKER_LOSSES)]
             # as it is once more: most losses are not the fault of the batch, and halves would lose shared stages
-            middle = len(attempt.cases) // 2 if attempt.losses else 0
-            parts = [attempt.cases[:middle], attempt.cases[middle:]] if middle else [attempt.cases]
-            losses = 1 if middle else attempt.losses + 1
-            self.again.extend(replace(attempt, cases=part, losses=losses) for part in parts)
+            middle = len(cases) // 2 if attempt.losses else 0
+            halves = [(cases[:middle], 1), (cases[middle:], 1)] if middle else [(cases, losses)]
+            self.again.extend(replace(attempt, cases=part, losses=count) for part, count in halves)
             return []
         if error is not None:
             raise SweepError(f"a batch could not be computed on the Dask cluster: {describe_error(error)}")
@@ -374,13 +538,6 @@ class _PlanBatches:
             earlier = int(records.attempts[row])
             self.again.append(replace(attempt, cases=[cases[records.keys[row]]], earlier=earlier))
         return records.select_rows(np.flatnonzero(~lacks))
-
-
-def _take_joined(several: list[RunRecords]) -> RunRecords:
-    """Join the records and empty the list, so that their memory is free after the caller has stored them."""
-    made = concatenate_records(several)
-    several.clear()
-    return made
 
 
 def check_connection(client: Client) -> None:

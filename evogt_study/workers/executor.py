@@ -7,7 +7,6 @@ import operator
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,10 +15,8 @@ from evogt_study.errors import SweepError
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, Needs, RunRecords, concatenate_records
 from evogt_study.study.plan import Order, Plan
-from evogt_study.workers.batch import Batch, compute_here
-from evogt_study.workers.options import RunOptions
-from evogt_study.workers.runner import prestart
-from evogt_study.workers.stage_cache import BoundedStageCache
+from evogt_study.workers.batch import Batch, BoundedStageCache, compute_here
+from evogt_study.workers.runner import RunOptions, prestart
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -119,7 +116,7 @@ class ParallelExecutor(Executor):
     def __init__(self, client: Client | None, options: RunOptions, print_line: Callable[[str], None]) -> None:
         self.client, self.options, self.print_line = client, options, print_line
         self._executor: Executor | None = None
-        self._closing, self._is_closed, self._lock = ExitStack(), False, threading.Lock()
+        self._is_closed, self._lock = False, threading.Lock()
 
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
@@ -131,10 +128,9 @@ class ParallelExecutor(Executor):
             if self._executor is None:
                 if self.client is None:
                     prestart()  # it imports while this process imports Dask, which takes 0.3 s
-                from evogt_study.workers.clusters import dask_executor
+                from evogt_study.workers.dask_executor import DaskExecutor
 
-                opened = dask_executor(self.client, self.options, self.print_line)
-                self._executor = self._closing.enter_context(opened)
+                self._executor = DaskExecutor(self.client, self.options, self.print_line)
         return self._executor.compute_cases(plan, trials, cases, n_cases)
 
     @property
@@ -146,7 +142,8 @@ class ParallelExecutor(Executor):
         """Close the cluster, also while studies compute with this cluster."""
         with self._lock:
             self._is_closed = True
-            self._closing.close()
+            if self._executor is not None:
+                self._executor.close()
 
 
 class BatchSize:

@@ -1,4 +1,4 @@
-"""Start and supervise runners, the interpreters that compute runs.
+"""Define the options of a computation, and start and supervise runners, the interpreters that compute runs.
 
 A worker starts a runner with `subprocess`, not with a fork.  So the runner has no locks, threads or connections
 of the worker, and does not import the user's script.  A runner may start other processes.  If a run ends
@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import itertools
+import math
 import mmap
 import os
 import pickle
@@ -22,14 +23,17 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import evogt_study
-from evogt_study.errors import SweepError
+from evogt_study.errors import InputError, Status, SweepError, shorten
+from evogt_study.storage.files import paths_of
 
 if TYPE_CHECKING:
     from evogt_study.workers.batch import Batch
@@ -59,18 +63,86 @@ ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
 _CODE = """\
 import sys
 sys.path.append(sys.argv[1])
-from evogt_study.workers.runner_process import serve
-serve(*map(int, sys.argv[2:]))
+from evogt_study.workers.batch import serve_batches
+serve_batches(*map(int, sys.argv[2:]))
 """
 
 
-@dataclass(frozen=True)
-class RunnerLimits:
-    """Limits of a run in seconds, and in bytes of memory with or without its children.  None means no limit."""
+def _option(default: Any, help: str, metavar: str = "") -> Any:  # click's name
+    return field(default=default, metadata={"help": help, "metavar": metavar})
 
-    seconds: float | None = None
-    memory: int | None = None
-    counts_children: bool = False
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of the computation of a study: workers, limits and reuse of finished runs.
+
+    The help of `evogt run` explains each option.  Raises InputError if an option has an invalid value.
+
+    Examples
+    --------
+    >>> import evogt_study as evs
+    >>> evs.RunOptions(workers=2, memory_limit="1GiB").memory_bytes
+    1073741824
+    """
+
+    workers: int | None = _option(
+        None, "Number of workers on this machine.  0 computes in the calling process.  [default: number of cores]", "N"
+    )
+    memory_limit: str | int | None = _option(
+        None,
+        "Memory of one worker, such as 4GiB.  A run that uses more memory is lost.  "
+        "[default: an equal share of the machine]",
+        "SIZE",
+    )
+    run_timeout: float | None = _option(None, "Stop a run after this time and set its status to timed_out.", "SECONDS")
+    max_failures: int | None = _option(None, "Stop the study after more than N failed runs.", "N")
+    retry_failed: bool = _option(False, "Run cases again that failed, timed out or were lost.")
+    rerun_outdated: bool = _option(False, "Run cases again that other software versions computed.")
+    reuse_from: Sequence[str | Path] = _option(
+        (), "Also reuse runs from this result file or folder.  Repeat the option for several places.", "PATH"
+    )
+    reuse_old_code: bool = _option(
+        False, "Reuse runs of earlier versions of your function.  Use it only if the versions are equivalent."
+    )
+
+    def __post_init__(self) -> None:
+        for name, kind, least, wanted, default in (
+            ("workers", Integral, 0, "an integer >= 0", "the cores of this machine"),
+            ("run_timeout", Real, math.ulp(0.0), "a finite number of seconds > 0", "no limit"),
+            ("max_failures", Integral, 0, "an integer >= 0", "no limit"),
+        ):
+            value = getattr(self, name)
+            is_number = isinstance(value, kind) and not isinstance(value, bool)
+            if value is not None and not (is_number and least <= value < math.inf):
+                raise InputError(f"`{name}` must be {wanted}, got {shorten(value)}. Leave out `{name}` for {default}.")
+        for name in ("run_timeout", "memory_limit") if self.workers == 0 else ():
+            if getattr(self, name) is not None:
+                raise InputError(
+                    f"`{name}` needs a process that can be stopped, but workers=0 computes in the calling process. "
+                    "Use workers=1."
+                )
+        _ = self.memory_bytes
+        object.__setattr__(self, "reuse_from", tuple(paths_of(self.reuse_from)))
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Memory limit in bytes."""
+        if self.memory_limit is None:
+            return None
+        from dask.utils import parse_bytes  # 0.1 s, for the few who need it
+
+        size = 0
+        with suppress(ValueError, TypeError, AttributeError):
+            size = int(parse_bytes(self.memory_limit))
+        if isinstance(self.memory_limit, bool) or size <= 0:
+            raise InputError(
+                f"`memory_limit` must be a size such as 4GiB, got {shorten(self.memory_limit)}. Leave out "
+                "`memory_limit` for an equal share of the machine."
+            )
+        return size
+
+
+DEFAULT = RunOptions()
 
 
 class _RunnerEndedError(Exception):
@@ -85,7 +157,6 @@ class Runner:
     """Interpreter that computes batches, and that starts again after each run that ends the interpreter."""
 
     def __init__(self) -> None:
-        self.limits, self._has_settings = RunnerLimits(), False
         self.is_stopped = self.is_busy = False
         self._settings: tuple[list[str], str, dict[str, str]] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -95,12 +166,6 @@ class Runner:
     def has_ended(self) -> bool:
         """True if the interpreter was started and has ended."""
         return self._process is not None and self._process.poll() is not None
-
-    def prepare(self, limits: RunnerLimits, environment: dict[str, str]) -> None:
-        """Set the limits and the environment of later runs.  Variables not in `environment` are as in this process."""
-        settings = sys.path.copy(), os.getcwd(), {**os.environ, **ONE_THREAD, **environment}
-        self._has_settings = self._has_settings and settings == self._settings
-        self.limits, self._settings = limits, settings
 
     def start(self) -> None:
         """Start the interpreter without a wait for its imports.  Raises SweepError if the interpreter cannot start."""
@@ -130,19 +195,33 @@ class Runner:
                     )
             except OSError as error:
                 raise SweepError(f"a process that computes runs did not start: {error}") from None
-            self._connection, self._has_settings = Connection(ours.detach()), False
+            self._connection, self._settings = Connection(ours.detach()), None
 
-    def compute(self, batch: Batch) -> list[bytes | bytearray]:
+    def compute(
+        self,
+        batch: Batch,
+        *,
+        timeout: float | None = None,
+        memory: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> list[bytes | bytearray]:
         """Compute a batch and return its records in pickled parts, or fewer records if `stop` is called.
 
-        If a run ends the interpreter, a new interpreter computes this run first.  If the run ends this interpreter too,
-        the run gets the status lost.  Raises EvogtError if no run of the study can be computed.
+        A run may take `timeout` seconds and `memory` bytes.  Variables that are not in `environment` are as in this
+        process.  If a run ends the interpreter, a new interpreter computes this run first.  If the run ends this
+        interpreter too, the run gets the status lost.  Raises EvogtError if no run of the study can be computed.
         """
-        parts, left, deaths, failed_starts = list[bytes | bytearray](), batch.cases, Counter[str](), 0
+        needs = batch.needs
+        self.timeout, self.memory, self.counts_children = timeout, memory, bool(needs.memory)
+        if needs.memory:
+            self.memory = needs.memory * 10**6 + _INTERPRETER_BYTES
+        threads = dict.fromkeys(BLAS_THREADS, str(max(1, needs.cores)))
+        settings = sys.path.copy(), os.getcwd(), {**os.environ, **threads, **(environment or {})}
+        parts, left, deaths, failed_starts = list[bytes | bytearray](), list(batch.cases), Counter[str](), 0
         while left and not self.is_stopped:
-            cases = list(left)
+            cases = left.copy()
             try:
-                self._compute(batch, left, parts)
+                self._compute(replace(batch, cases=cases), settings, left, parts)
                 break
             except _RunnerEndedError as error:
                 index, begun = STATE.unpack_from(self._state, 0)
@@ -154,33 +233,30 @@ class Runner:
                 failed_starts = 0 if len(left) < len(cases) else failed_starts + 1
                 if failed_starts > MAX_DEATHS:
                     raise SweepError(f"the runner does not start ({ended}). Its last output: {output[-500:]}")
-                batch = batch.with_cases(left)
                 continue
             culprit = cases[index]
             left.remove(culprit)
             deaths[culprit[0]] += 1
-            if is_late or deaths[culprit[0]] == MAX_DEATHS:
-                from evogt_study.errors import Status
+            times = deaths[culprit[0]]
+            if is_late or times == MAX_DEATHS:
                 from evogt_study.workers.batch import add_last_lines, make_records
 
-                times = deaths[culprit[0]]
                 message = add_last_lines(reason if times == 1 else f"{reason}, {times} times", output)
                 status, seconds = (Status.timed_out, time.monotonic() - begun) if is_late else (Status.lost, 0.0)
                 known = make_records([culprit[0]], [(status, message, None, output, seconds)], times)
                 parts.append(b"".join(dump(known)))
             else:
                 left.insert(0, culprit)  # first in a fresh process: no other run can be the reason
-            batch = batch.with_cases(left)
         return parts
 
-    def _compute(self, batch: Batch, left: list[Any], parts: list[bytes | bytearray]) -> None:
+    def _compute(self, batch: Batch, settings: Any, left: list[Any], parts: list[bytes | bytearray]) -> None:
         """Compute a batch.  Take the finished cases from `left` and add their records to `parts`."""
         self.start()
         self._looked = time.monotonic()
         try:
-            if not self._has_settings:
-                self._connection.send_bytes(pickle.dumps(self._settings))
-                self._has_settings = True
+            if settings != self._settings:
+                self._connection.send_bytes(pickle.dumps(settings))
+                self._settings = settings
             self.is_busy, error = True, None
             self._connection.send_bytes(pickle.dumps(batch, protocol=5))
             while (head := HEAD.unpack(self._read(HEAD.size)))[0] != DONE:
@@ -203,7 +279,7 @@ class Runner:
         while rest:
             has_more = self._connection.poll(_LOOK_SECONDS)
             if not has_more or (size == HEAD.size and time.monotonic() > self._looked + _LOOK_SECONDS):
-                self._look()
+                self._check_run()
                 self._looked = time.monotonic()
             if has_more:
                 if not (count := os.readv(self._connection.fileno(), [rest])):
@@ -211,26 +287,25 @@ class Runner:
                 rest = rest[count:]
         return content
 
-    def _look(self) -> None:
+    def _check_run(self) -> None:
         """Raise _RunnerEndedError if the process has ended, or if its run needs too much time or memory."""
         process = self._process
         if process is None or process.poll() is not None:  # a child of a run may hold its end of the connection open
             raise _RunnerEndedError
         index, begun = STATE.unpack_from(self._state, 0)
-        seconds, memory = self.limits.seconds, self.limits.memory
-        if seconds is not None and index >= 0 and time.monotonic() > begun + seconds:
-            raise _RunnerEndedError(f"over its time limit of {seconds:g} s", is_late=True)
-        if memory is not None:
+        if self.timeout is not None and index >= 0 and time.monotonic() > begun + self.timeout:
+            raise _RunnerEndedError(f"over its time limit of {self.timeout:g} s", is_late=True)
+        if self.memory is not None:
             import psutil  # 15 ms, for those who compute
 
             used = 0
             with suppress(psutil.Error):  # it may have ended
                 whole = [psutil.Process(process.pid)]
-                whole += whole[0].children(recursive=True) if self.limits.counts_children else []
+                whole += whole[0].children(recursive=True) if self.counts_children else []
                 used = sum(each.memory_info().rss for each in whole)
-            if used > memory:
+            if used > self.memory:
                 raise _RunnerEndedError(
-                    f"used {used / 2**20:.0f} MiB of memory, more than the limit of {memory / 2**20:.0f} MiB"
+                    f"used {used / 2**20:.0f} MiB of memory, more than the limit of {self.memory / 2**20:.0f} MiB"
                 )
         if os.fstat(self._output.fileno()).st_size > OUTPUT_FILE_BYTES:  # what the run prints fills the disk
             os.ftruncate(self._output.fileno(), 0)
@@ -246,8 +321,7 @@ class Runner:
             os.close(self._lifeline)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.0 if self.is_stopped else END_SECONDS)
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill_group(process)
             code = process.wait()
             output = take_output(self._output.fileno())
             self._output.close()
@@ -258,8 +332,51 @@ class Runner:
         self.is_stopped = True
         with self._starting:
             if self._process is not None:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                _kill_group(self._process)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+_idle: list[Runner] = []
+"""Idle runners of this process, for the next study.  A runner ends by itself after some time."""
+_idle_lock = threading.Lock()
+
+
+def prestart() -> None:
+    """Start a runner if no runner is idle, so that it imports at the same time as this process."""
+    if not _idle:
+        runner = Runner()
+        runner.start()
+        _idle.append(runner)
+
+
+@contextmanager
+def borrow_runner() -> Iterator[Runner]:
+    """Yield an idle or a new runner.  Return it at the end, unless it has ended or is still busy."""
+    with _idle_lock:
+        while (runner := _idle.pop() if _idle else Runner()).has_ended:
+            runner.end()
+    try:
+        yield runner
+    finally:
+        # what a busy one still sends would be taken for records of its next batch
+        if runner.has_ended or runner.is_stopped or runner.is_busy:
+            runner.end()
+        else:
+            _idle.append(runner)
+
+
+@atexit.register
+def end_idle_runners() -> None:
+    """End all idle runners."""
+    while _idle:
+        _idle.pop().end()
+
+
+# --- messages between a runner and its supervisor ---------------------------------------------------------------------
 
 
 def dump(value: Any) -> list[bytes | memoryview]:
@@ -297,68 +414,3 @@ def take_output(file: int) -> str:
         text = text[:half] + b"\n[... %d bytes ...]\n" % (size - 2 * half) + os.pread(file, half, size - half)
     os.ftruncate(file, 0)
     return text.decode(errors="replace")
-
-
-_idle: list[Runner] = []
-"""Idle runners of this process, for the next study.  A runner ends by itself after some time."""
-_idle_lock = threading.Lock()
-
-
-def prestart() -> None:
-    """Start a runner if no runner is idle, so that it imports at the same time as this process."""
-    if not _idle:
-        runner = Runner()
-        runner.start()
-        _idle.append(runner)
-
-
-@atexit.register
-def end_idle_runners() -> None:
-    """End all idle runners."""
-    with _idle_lock:
-        while _idle:
-            _idle.pop().end()
-
-
-class RunnerPool:
-    """Runners of one study, shared by the threads of a process.  At most `size` runners compute at the same time."""
-
-    def __init__(self, limits: RunnerLimits, environment: dict[str, str], size: int) -> None:
-        self.limits, self.environment, self.is_closed = limits, environment, False
-        self._places = threading.Semaphore(size)
-        self._used: list[Runner] = []
-
-    def compute(self, batch: Batch) -> list[bytes | bytearray]:
-        """Compute a batch in an idle or a new runner, as `Runner.compute` does."""
-        limits, environment, needs = self.limits, self.environment, batch.needs
-        if needs.cores:
-            environment = environment | dict.fromkeys(BLAS_THREADS, str(needs.cores))
-        if needs.memory:
-            memory = needs.memory * 10**6 + _INTERPRETER_BYTES
-            limits = RunnerLimits(limits.seconds, memory, counts_children=True)
-        with self._places:
-            with _idle_lock:
-                while (runner := _idle.pop() if _idle else Runner()).has_ended:
-                    runner.end()
-                self._used.append(runner)
-            if self.is_closed:
-                runner.stop()
-            runner.prepare(limits, environment)
-            try:
-                return runner.compute(batch)
-            finally:
-                with _idle_lock:
-                    self._used.remove(runner)
-                    # what a busy one still sends would be taken for records of its next batch
-                    if not (runner.has_ended or runner.is_stopped or runner.is_busy):
-                        _idle.append(runner)
-                    else:
-                        runner.end()
-
-    def close(self) -> None:
-        """End all current runs at once."""
-        self.is_closed = True
-        with _idle_lock:
-            used = list(self._used)
-        for runner in used:
-            runner.stop()

@@ -10,7 +10,7 @@ from judge import find_differences
 
 import evogt_study as evs
 from evogt_study.operations.run import run_task, run_to_file
-from evogt_study.workers.options import RunOptions
+from evogt_study.workers.runner import RunOptions
 
 VARIED = """
 import numpy as np

@@ -18,7 +18,7 @@ from evogt_study.operations import forecast
 from evogt_study.operations.forecast import estimate_worker_memory, forecast_phase, predict_seconds, sample_cases
 from evogt_study.study.plan import OWN, count_shared_work, plan_study
 from evogt_study.study.study import Study
-from evogt_study.workers import stage_cache
+from evogt_study.workers import batch
 from evogt_study.workers.batch import Batch, compute_here
 
 STUDIES = read_table(__file__)
@@ -29,8 +29,8 @@ STAGES = {"trial functions": 0.4, "weighted SVD": 0.3, "retained space": 0.2, "r
 @pytest.fixture
 def cpu_seconds(monkeypatch):
     """Time that others take of this machine is no part of a run's seconds."""
-    for module in (stage_cache, forecast):
-        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=time.process_time))
+    for module in (batch, forecast):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=time.process_time, monotonic=time.monotonic))
 
 
 def measure(plan):

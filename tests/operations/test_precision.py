@@ -9,7 +9,7 @@ from evogt_study.errors import StudyError
 from evogt_study.inference.sequential import Goal, decide
 from evogt_study.operations.run import run_task
 from evogt_study.schema.variables import COORDINATES
-from evogt_study.workers.clusters import start_local_cluster
+from evogt_study.workers.dask_executor import start_local_cluster
 
 SOURCE = """
 import numpy as np

@@ -20,7 +20,7 @@ from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
-from evogt_study.workers.clusters import start_local_cluster
+from evogt_study.workers.dask_executor import start_local_cluster
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from evogt_study.results.finished import shard_folder
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.study import Study
-from evogt_study.workers.options import RunOptions
+from evogt_study.workers.runner import RunOptions
 
 BASELINE = """
 name = "fem"

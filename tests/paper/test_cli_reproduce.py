@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, LocalCluster
 from helpers import read_study
 
-from evogt_study.workers.clusters import SETTINGS
+from evogt_study.workers.dask_executor import SETTINGS
 from evogt_study.workers.runner import ONE_THREAD
 
 pytestmark = pytest.mark.long

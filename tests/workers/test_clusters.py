@@ -25,7 +25,7 @@ import evogt_study as evs
 from evogt_study.errors import InputError, SweepError
 from evogt_study.results.finished import read_shard, shard_files, shard_folder
 from evogt_study.schema.variables import Status, status_codes
-from evogt_study.workers import clusters
+from evogt_study.workers import dask_executor
 from evogt_study.workers.dask_executor import CONNECTION_LOST
 
 pytestmark = pytest.mark.long
@@ -211,7 +211,7 @@ def test_another_service_at_the_address_of_a_scheduler():
         address = f"tcp://127.0.0.1:{server.server_address[1]}"
         with (
             pytest.raises(InputError, match=f"got {address}: another service answers there"),
-            clusters.connect_to_scheduler(address, None),
+            dask_executor.connect_to_scheduler(address, None),
         ):
             raise AssertionError("there is no cluster")
         server.shutdown()
@@ -219,11 +219,11 @@ def test_another_service_at_the_address_of_a_scheduler():
 
 def test_a_service_that_never_answers_is_not_waited_for(monkeypatch):
     """So does a scheduler that was stopped, for which Dask's client has no time limit."""
-    monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(dask_executor, "CONNECT_SECONDS", 0.5)
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         pytest.raises(InputError, match=r"does not answer within 0\.5 s"),
-        clusters.connect_to_scheduler(f"tcp://127.0.0.1:{server.getsockname()[1]}", None),
+        dask_executor.connect_to_scheduler(f"tcp://127.0.0.1:{server.getsockname()[1]}", None),
     ):
         raise AssertionError("there is no cluster")
 

@@ -21,7 +21,7 @@ from evogt_study.errors import StudyError, SweepError
 from evogt_study.operations.run import run_task
 from evogt_study.results.finished import shard_files, shard_folder
 from evogt_study.schema.variables import status_codes
-from evogt_study.workers.options import RunOptions
+from evogt_study.workers.runner import RunOptions
 
 BEHAVIOUR = '''
 import ctypes, multiprocessing, os, random, resource, signal, subprocess, sys, threading, time

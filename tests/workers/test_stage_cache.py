@@ -1,7 +1,7 @@
 """Stages that cases share: each is computed once, its time is divided among its users, and no number depends on it."""
 
-import pickle
 import random
+from collections import Counter
 from functools import partial
 from types import SimpleNamespace
 
@@ -16,9 +16,7 @@ from evogt_study.schema.variables import Status
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
-from evogt_study.workers import stage_cache as shared_module
-from evogt_study.workers.batch import Batch, compute_here
-from evogt_study.workers.stage_cache import BoundedStageCache
+from evogt_study.workers.batch import Batch, BoundedStageCache, compute_here
 
 # --- studies ----------------------------------------------------------------------------------------------------------
 
@@ -71,7 +69,7 @@ def stages(monkeypatch):
 
     class Remembered(BoundedStageCache):
         def next_batch(self):
-            counts.append(dict(self.calls))
+            counts.append(Counter(each.stage for each in self._computed))
             super().next_batch()
 
     monkeypatch.setattr(WORKER, "stages", Remembered())
@@ -101,9 +99,9 @@ def test_each_distinct_stage_is_computed_once_in_a_batch(stages, axes):
     assert {stage: calls[stage] for stage in distinct} == {stage: len(keys) for stage, keys in distinct.items()}
 
 
-@pytest.mark.parametrize("kept_bytes", [shared_module.KEPT_BYTES, 0])
+@pytest.mark.parametrize("kept_bytes", [batch_module.KEPT_BYTES, 0])
 def test_the_next_batch_of_a_worker_goes_on_with_what_it_may_keep(stages, monkeypatch, kept_bytes):
-    monkeypatch.setattr(shared_module, "KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr(batch_module, "KEPT_BYTES", kept_bytes)
     plan = plan_of("seed", "epsilon")
     cases = list(plan.cases())
     for half in (cases[:2], cases[2:3]):  # the three epsilon of one seed
@@ -173,6 +171,8 @@ class Clock:
     def perf_counter(self):
         return self.now
 
+    monotonic = perf_counter
+
     def pass_by(self, seconds):
         self.now += seconds
         return seconds
@@ -181,7 +181,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(shared_module, "time", clock)
+    monkeypatch.setattr(batch_module, "time", clock)
     return clock
 
 
@@ -197,7 +197,7 @@ def test_the_cost_of_a_stage_is_divided_among_its_users(clock):
         clock.pass_by(float(user))
         own.append(share.own_seconds())
     assert own == [0.0, 1.0, 2.0]
-    assert dict(share.calls) == {"a": 2, "b": 1, "none": 1}
+    assert Counter(each.stage for each in share._computed) == {"a": 2, "b": 1, "none": 1}
     assert dict(share.shares()) == {0: 8.0 / 2 + 1.0, 1: 8.0 + 1.0, 2: 8.0 / 2 + 1.0}
     assert sum(own) + sum(share.shares().values()) == clock.now == 22.0
 
@@ -239,7 +239,7 @@ def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failin
     """No second is lost and none is counted twice, whatever fails: throughput and ETA rest on the sum."""
     monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(Timed(clock, set(failing)).run))
     cases = [(f"key{number}", {"number": number}) for number in range(6)]
-    batch = Batch(MethodSpec("method", None, None), {}, pickle.dumps(cases), NO_NEEDS)
+    batch = Batch(MethodSpec("method", None, None), {}, cases, NO_NEEDS)
     records = run_batch(batch)
     assert [int(status) for status in records.status] == [
         Status.failed if number in dict(failing) else Status.ok for number in range(6)

@@ -9,7 +9,7 @@ from helpers import computed, eventually
 
 import evogt_study as evs
 from evogt_study.storage.arrays import SHARED_FOLDER, load_or_compute
-from evogt_study.workers import clusters
+from evogt_study.workers import dask_executor
 
 VALUES = np.array([[0.1, np.nan], [-0.0, 1e-300]])
 
@@ -102,7 +102,7 @@ reference_dt = 0.01
 
 
 def test_a_study_on_two_workers_solves_its_reference_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(clusters, "make_temporary_folder", lambda: tmp_path)
+    monkeypatch.setattr(dask_executor, "make_temporary_folder", lambda: tmp_path)
     found = []
     study = evs.Study.from_text(FLOW)
     data = evs.run(study, workers=2, listener=lambda event: found.append(list(tmp_path.glob("*/*.npy"))))

@@ -23,7 +23,7 @@ from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import estimate_peak_memory, plan_study
 from evogt_study.study.study import Study
-from evogt_study.workers.stage_cache import BoundedStageCache
+from evogt_study.workers.batch import BoundedStageCache
 
 HEAT = {"dimension": 1, "exact": "exp(-t)*sin(k*pi*x)", "diffusion": "1/10"}
 FEATURES = {"dictionary": "transnet", "N": 10, "gamma": 3.0}
