@@ -32,28 +32,22 @@ Functions = Callable[[Array, int, int], Array]
 
 
 class Features(Protocol):
-    """Functions psi: R^d -> R^N with their derivatives.
+    """Functions psi: R^d -> R^N with their first derivatives, evaluated at nodes (Q, d).
 
     In 1-D, features may have an attribute `strip`: half the width of the strip around the real axis in which the
     features are analytic.  The errors of their sums then use interpolation.
     """
 
     @property
-    def count(self) -> int:
-        """Number N of the features."""
-
-    def values(self, nodes: Array) -> Array:
-        """Evaluate psi at `nodes`, (Q, d) -> (Q, N)."""
-
-    def first_order(self, nodes: Array) -> FirstOrder:
-        """Evaluate psi and its first derivatives at `nodes` (Q, d)."""
+    def count(self) -> int: ...
+    def values(self, nodes: Array, /) -> Array: ...
+    def first_order(self, nodes: Array, /) -> FirstOrder: ...
 
 
 class SmoothFeatures(Features, Protocol):
     """Features with second derivatives, as every dictionary returns them."""
 
-    def second_order(self, nodes: Array) -> Jet:
-        """Evaluate psi with its first and second derivatives at `nodes` (Q, d)."""
+    def second_order(self, nodes: Array, /) -> Jet: ...
 
 
 class Jet(NamedTuple):

@@ -12,7 +12,7 @@ division.  The products take 0.9 to 1.2 ns per entry.  The function tanh takes 1
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -59,9 +59,10 @@ class AffineMap:
         shifted = np.concatenate([nodes - self.centre, np.ones((len(nodes), 1))], axis=1)  # ones add the shifts
         return np.matmul(shifted, np.concatenate([self.slopes.T, self.shifts[None]]), out=out)
 
-    def tanh(self, nodes: Array) -> Direct | Products:
-        """Return an object that computes tanh z for blocks of `nodes` (Q, d), by products if they save time."""
-        return _factor_exponentials(self, nodes) or Direct(self, nodes)
+    def tanh(self, nodes: Array) -> Callable[[slice, Array], Array]:
+        """Return the function that writes tanh z at a block of `nodes` (Q, d), by products if they save time."""
+        products = factor_exponentials(self, nodes)
+        return products.rows if products else lambda block, out: np.tanh(self(nodes[block], out), out=out)
 
     @cached_property
     def steepest(self) -> float:
@@ -77,18 +78,6 @@ class AffineMap:
             return None
         signs = np.copysign(1.0, self.slopes[:, 0])
         return steepness[:1], signs, np.exp(_clip_exponent(2.0 * signs * self.shifts))[None]
-
-
-@dataclass(frozen=True, eq=False)
-class Direct:
-    """Values tanh z from one call of tanh per entry, for nodes that form no tensor grid."""
-
-    affine: AffineMap
-    nodes: Array
-
-    def rows(self, block: slice, out: Array) -> Array:
-        """Write tanh z at the nodes of `block` to `out` (rows of the block, n), and return `out`."""
-        return np.tanh(self.affine(self.nodes[block], out), out=out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +103,7 @@ class Products:
         return out
 
 
-def _factor_exponentials(affine: AffineMap, nodes: Array) -> Products | None:
+def factor_exponentials(affine: AffineMap, nodes: Array) -> Products | None:
     """Return the factors of exp(2 z), or None if the factors save no time or overflow."""
     if len(nodes) * len(affine.slopes) < LEAST_ENTRIES:
         return None
@@ -231,28 +220,28 @@ class TanhDictionary(Dictionary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.gamma, tuple) and len(self.gamma) != self.first_width:
-            wanted = f"one number or {self.first_width}, one per first-layer neuron"
+        width = self.widths[0]
+        if isinstance(self.gamma, tuple) and len(self.gamma) != width:
+            wanted = f"one number or {width}, one per first-layer neuron"
             raise ParameterError("gamma", wanted, f"{len(self.gamma)} numbers")
-
-    def labels(self, dimension: int) -> dict[str, Any]:
-        return {"radius": choose_radius(dimension), **super().labels(dimension)}
 
     def check_dimension(self, dimension: int) -> None:
         """Raise ParameterError unless `centre` is a number or has one number per direction."""
         if isinstance(self.centre, tuple) and len(self.centre) != dimension:
             raise ParameterError("centre", f"one number or {dimension}, one per direction", self.centre)
 
-    def domain_reach(self, dimension: int) -> float:
-        if not self.IN_BALL:
-            return 0.0
-        centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
-        radius = choose_radius(dimension) if self.radius is None else self.radius
-        return float(np.linalg.norm(np.maximum(np.abs(centre), np.abs(1.0 - centre)))) / radius
+    def labels(self, dimension: int) -> dict[str, Any]:
+        return {"radius": choose_radius(dimension), **super().labels(dimension)}
 
-    @property
-    def first_width(self) -> int:
-        return self.widths[0]
+    def find_ball(self, dimension: int) -> tuple[Array, float]:
+        """Return the centre (d,) and the radius of the ball."""
+        centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
+        return centre, choose_radius(dimension) if self.radius is None else self.radius
+
+    def domain_reach(self, dimension: int) -> float:
+        centre, radius = self.find_ball(dimension)
+        farthest = float(np.linalg.norm(np.maximum(np.abs(centre), np.abs(1.0 - centre))))
+        return farthest / radius if self.IN_BALL else 0.0
 
     @abstractmethod
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
@@ -266,21 +255,47 @@ class TanhDictionary(Dictionary):
     def sample(self, seed: int, dimension: int) -> TanhFeatures:
         """Draw the directions, the offsets and then the weights of each layer, and return the features."""
         self.check_dimension(dimension)
-        rng = np.random.default_rng(seed)
-        directions, offsets = self.first_layer(rng, self.first_width, dimension)
+        rng, width = np.random.default_rng(seed), self.widths[0]
+        directions, offsets = self.first_layer(rng, width, dimension)
         weights = self.further_layers(rng)
-        gamma = np.broadcast_to(np.asarray(self.gamma, dtype=float), (self.first_width,))
-        radius = choose_radius(dimension) if self.radius is None else self.radius
-        centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
+        gamma = np.broadcast_to(np.asarray(self.gamma, dtype=float), (width,))
+        centre, radius = self.find_ball(dimension)
         return TanhFeatures(AffineMap(gamma[:, None] * directions, gamma * radius * offsets, centre), weights)
 
 
-@dataclass(frozen=True)
-class LayeredDictionary(TanhDictionary):
-    """Dictionary with further layers tanh(W psi), W_ij ~ N(0, delta / N_previous), eq:gtrans_second.
+# the half diagonals are 0.5, 0.707 and 0.866, so the ball of radius R around the centre contains the cube
+def choose_radius(dimension: int) -> float:
+    """Return the default radius R = 0.8 for d = 1, 2 and R = 0.9 for d = 3, which exceeds half the diagonal."""
+    return 0.9 if dimension == 3 else 0.8
 
-    The parameters N1=240 and hidden=(240,) are equivalent.
+
+def draw_unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Array:
+    """Draw directions uniformly on the unit sphere, (width, d)."""
+    if dimension == 1:
+        # This draw reproduces the paper.  Signs of normal draws would give other directions for a seed.
+        return rng.choice(np.array([-1.0, 1.0]), size=(width, 1))
+    directions = rng.standard_normal((width, dimension))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return directions
+
+
+class TransNet(TanhDictionary):
+    """Dictionary with a_i uniform on the unit sphere and xi_i ~ U(0, 1)."""
+
+    IN_BALL = True
+
+    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
+        return draw_unit_directions(rng, width, dimension), rng.uniform(0.0, 1.0, width)
+
+
+@dataclass(frozen=True)
+class GTransNet(TanhDictionary):
+    """Dictionary with a_i uniform on the unit sphere, xi_i ~ U(-1, 1) (eq:gtrans_first), and further layers.
+
+    A further layer is tanh(W psi), W_ij ~ N(0, delta / N_previous) (eq:gtrans_second).  N1=240 means hidden=(240,).
     """
+
+    IN_BALL = True
 
     _: KW_ONLY
     N1: int | None = parameter_field(
@@ -313,44 +328,13 @@ class LayeredDictionary(TanhDictionary):
     def widths(self) -> tuple[int, ...]:
         return (*(self.hidden or ()), self.N) if self.N1 is None else (self.N1, self.N)
 
+    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
+        return draw_unit_directions(rng, width, dimension), rng.uniform(-1.0, 1.0, width)
+
     def further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
         return tuple(
             rng.normal(0.0, np.sqrt(self.delta / before), (after, before)) for before, after in pairwise(self.widths)
         )
-
-
-# the half diagonals are 0.5, 0.707 and 0.866, so the ball of radius R around the centre contains the cube
-def choose_radius(dimension: int) -> float:
-    """Return the default radius R = 0.8 for d = 1, 2 and R = 0.9 for d = 3, which exceeds half the diagonal."""
-    return 0.9 if dimension == 3 else 0.8
-
-
-def draw_unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Array:
-    """Draw directions uniformly on the unit sphere, (width, d)."""
-    if dimension == 1:
-        # This draw reproduces the paper.  Signs of normal draws would give other directions for a seed.
-        return rng.choice(np.array([-1.0, 1.0]), size=(width, 1))
-    directions = rng.standard_normal((width, dimension))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    return directions
-
-
-class TransNet(TanhDictionary):
-    """Dictionary with a_i uniform on the unit sphere and xi_i ~ U(0, 1)."""
-
-    IN_BALL = True
-
-    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
-        return draw_unit_directions(rng, width, dimension), rng.uniform(0.0, 1.0, width)
-
-
-class GTransNet(LayeredDictionary):
-    """Dictionary with a_i uniform on the unit sphere, xi_i ~ U(-1, 1) (eq:gtrans_first), and further layers."""
-
-    IN_BALL = True
-
-    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
-        return draw_unit_directions(rng, width, dimension), rng.uniform(-1.0, 1.0, width)
 
 
 class GaussianRandomFeatures(TanhDictionary):
@@ -381,51 +365,43 @@ class TanhFeatures:
     def values(self, nodes: Array) -> Array:
         """Return psi at `nodes`, (Q, d) -> (Q, N)."""
         values = np.empty((len(nodes), self.count))
-        for block, s in self._first_layer(nodes, None if self.weights else values):
-            for weight in self.weights[:-1]:
+        for block, s in self._first_layer(nodes):
+            for weight in self.weights:
                 s = np.tanh(s @ weight.T)
-            if self.weights:
-                np.matmul(s, self.weights[-1].T, out=values[block])
-                np.tanh(values[block], out=values[block])
+            values[block] = s
         return values
 
     def first_order(self, nodes: Array) -> FirstOrder:
         """Return psi and its first derivatives at `nodes` (Q, d), by the chain rule (eq:tanh_chain_compact)."""
-        value = np.empty((len(nodes), self.count))
-        slopes = np.empty((nodes.shape[1] if self.weights else 1, *value.shape))
-        for block, s in self._first_layer(nodes, None if self.weights else value):
-            if not self.weights:
-                _compute_slope(s, out=slopes[0, block])
-                continue
-            gradient = (_compute_slope(s) @ self._sloped_weights).reshape(len(s), -1, len(self.weights[0]))
-            s, gradient = np.tanh(s @ self.weights[0].T), gradient.swapaxes(0, 1)
-            gradient *= _compute_slope(s)
-            for weight in self.weights[1:]:
-                s, gradient = np.tanh(s @ weight.T), gradient @ weight.T
+        value, directions = np.empty((len(nodes), self.count)), self.affine.slopes.T
+        slopes = np.empty((len(directions) if self.weights else 1, *value.shape))
+        for block, s in self._first_layer(nodes):
+            gradient = _compute_slope(s)
+            for layer, weight in enumerate(self.weights):
+                if layer == 0:  # one product for all directions
+                    gradient = (gradient @ self._sloped_weights).reshape(len(s), -1, len(weight)).swapaxes(0, 1)
+                else:
+                    gradient = gradient @ weight.T
+                s = np.tanh(s @ weight.T)
                 gradient *= _compute_slope(s)
             value[block], slopes[:, block] = s, gradient
-        return FirstOrder(value, slopes, None if self.weights else self.affine.slopes.T)
+        return FirstOrder(value, slopes, None if self.weights else directions)
 
     def second_order(self, nodes: Array) -> Jet:
         """Return psi and its first and second derivatives at `nodes` (Q, d), by the chain rule."""
         s = np.empty((len(nodes), len(self.affine.slopes)))
-        self.affine.tanh(nodes).rows(slice(0, len(nodes)), s)
+        self.affine.tanh(nodes)(slice(0, len(nodes)), s)
         jet = _tanh(s, self.affine.slopes.T[:, None, :], None)  # slopes (d, 1, N1) for all nodes
         for weight in self.weights:
             value, gradient, hessian = (part @ weight.T for part in jet)
             jet = _tanh(np.tanh(value), gradient, hessian)
         return jet
 
-    def _first_layer(self, nodes: Array, out: Array | None) -> Iterator[tuple[slice, Array]]:
-        """Yield each block of nodes with the values of the first layer, (rows, N1).
-
-        Without `out`, each block overwrites the values of the block before.
-        """
-        activations = self.affine.tanh(nodes)
-        blocks = list(split_nodes(len(nodes), (len(self.affine.slopes), *map(len, self.weights))))
-        held = np.empty((max((block.stop - block.start for block in blocks), default=0), len(self.affine.slopes)))
-        for block in blocks:
-            yield block, activations.rows(block, held[: block.stop - block.start] if out is None else out[block])
+    def _first_layer(self, nodes: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield each block of nodes with the values of the first layer, (rows, N1)."""
+        write_block, width = self.affine.tanh(nodes), len(self.affine.slopes)
+        for block in split_nodes(len(nodes), (width, *map(len, self.weights))):
+            yield block, write_block(block, np.empty((block.stop - block.start, width)))
 
     @property
     def strip(self) -> float:
@@ -438,9 +414,9 @@ class TanhFeatures:
         return join_directions(self.affine.slopes.T, self.weights[0].T)
 
 
-def _compute_slope(s: Array, out: Array | None = None) -> Array:
+def _compute_slope(s: Array) -> Array:
     """Return the derivative 1 - s^2 of tanh from its values s."""
-    ds = np.multiply(s, s, out=out)
+    ds = s * s
     return np.subtract(1.0, ds, out=ds)
 
 
