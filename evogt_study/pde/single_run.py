@@ -283,7 +283,7 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
         nodes = np.empty((0, 0))
     if nodes.ndim != 2 or nodes.shape[1] != domain.dimension or not np.isfinite(nodes).all():
         raise InputError(f"`points` must be numbers of shape (points, {domain.dimension}), got {shorten(points)}")
-    lower, upper = (np.array([along[end] for along in domain.axes(2)]) for end in (0, -1))
+    lower, upper = domain.bounds()
     within = np.all((nodes >= lower) & (nodes <= upper), axis=1) & domain.contains(nodes)
     if not within.all():
         raise InputError(f"`points` must lie in the domain, got {nodes[~within][0].tolist()}")

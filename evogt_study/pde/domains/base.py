@@ -37,8 +37,12 @@ class Domain(ABC):
         """Return points on all parts of the boundary with given values, (P, d), for checks of these values."""
 
     @abstractmethod
+    def bounds(self) -> tuple[Array, Array]:
+        """Return the lower and the upper corner of the bounding box, (d,) each."""
+
     def axes(self, points: int) -> tuple[Array, ...]:
-        """Return the coordinates (points,) in each direction of a uniform grid over the bounding box of the domain."""
+        """Return the coordinates (points,) in each direction of a uniform grid over the bounding box."""
+        return tuple(np.linspace(low, high, points) for low, high in zip(*self.bounds(), strict=True))
 
     @property
     def natural(self) -> tuple[str, ...]:
@@ -65,8 +69,8 @@ class Domain(ABC):
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return the lower and the upper corner of a large box inside the domain, for checks of formulas."""
-        along = self.axes(2)
-        return tuple(float(x[0]) for x in along), tuple(float(x[-1]) for x in along)
+        lower, upper = self.bounds()
+        return tuple(lower.tolist()), tuple(upper.tolist())
 
     @property
     def usual_rule(self) -> Rule:
@@ -74,45 +78,9 @@ class Domain(ABC):
         return QuadratureRule("gauss_legendre", 16)
 
 
-def add_constant(domain: Domain, dictionary: Dictionary, features: Features) -> Features:
-    """Return the features, and the function 1 if no part of the boundary has given values.
-
-    With the function 1, the method conserves the mean.
-    """
-    has_constant = dictionary.HAS_CONSTANT or len(domain.boundary_points())
-    return features if has_constant else WithConstant(features)
-
-
-@dataclass(frozen=True, eq=False)
-class WithConstant:
-    """Features of a dictionary together with the function 1."""
-
-    inner: Features
-
-    @property
-    def count(self) -> int:
-        """Number N + 1 of the features."""
-        return self.inner.count + 1
-
-    @property
-    def strip(self) -> float:
-        """Attribute `strip` of the inner features, or 0 if the attribute is missing."""
-        return float(getattr(self.inner, "strip", 0.0))
-
-    def values(self, nodes: Array) -> Array:
-        """Evaluate all features at `nodes`, (Q, d) -> (Q, N + 1)."""
-        return np.column_stack([self.inner.values(nodes), np.ones(len(nodes))])
-
-    def first_order(self, nodes: Array) -> FirstOrder:
-        """Evaluate all features and their first derivatives at `nodes` (Q, d)."""
-        inner = self.inner.first_order(nodes)
-        value, slopes = np.column_stack([inner.value, np.ones(len(nodes))]), inner.gradient
-        return FirstOrder(value, np.concatenate([slopes, np.zeros((*slopes.shape[:2], 1))], axis=2))
-
-
 @dataclass(frozen=True, eq=False)
 class MappedFeatures:
-    """Features psi(y(x)) on a box from `lower` (d,) with the `widths` (d,).
+    """Features psi(y(x)) on a box from `lower` (d,) with the `widths` (d,), and the function 1 if `constant` is True.
 
     A direction that is not periodic gives one argument, s = (x - lower)/width.  A periodic direction gives two
     arguments, (1 + cos 2 pi s)/2 and (1 + sin 2 pi s)/2.  The arguments of the features lie in the unit cube.
@@ -122,10 +90,11 @@ class MappedFeatures:
     lower: Array
     widths: Array
     periodic: tuple[bool, ...]
+    constant: bool
 
     @property
     def count(self) -> int:
-        return self.inner.count
+        return self.inner.count + self.constant
 
     # |dy/dx| is at most 1/width, and pi/width for a periodic coordinate
     @property
@@ -135,18 +104,27 @@ class MappedFeatures:
         return scale * float(getattr(self.inner, "strip", 0.0))
 
     def values(self, nodes: Array) -> Array:
-        return self.inner.values(self._mapped(nodes))
+        values = self.inner.values(self._map(nodes))
+        return np.column_stack([values, np.ones(len(nodes))]) if self.constant else values
 
     def first_order(self, nodes: Array) -> FirstOrder:
         """Evaluate psi(y(x)) and its first derivatives at `nodes` (Q, d), by the chain rule."""
-        inner = self.inner.first_order(self._mapped(nodes))
-        if not any(self.periodic):
-            if inner.directions is not None:
-                return FirstOrder(inner.value, inner.slopes, inner.directions / self.widths[:, None])
-            return FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
-        # d psi/dx_l = sum_k d psi/dy_k dy_k/dx_l, (m, Q, N) -> (d, Q, N)
-        gradient, column = inner.gradient, 0
-        chained = np.empty((len(self.widths), *gradient.shape[1:]))
+        inner = self.inner.first_order(self._map(nodes))
+        if any(self.periodic):
+            first = FirstOrder(inner.value, self._chain(inner.gradient, nodes))
+        elif inner.directions is None:
+            first = FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
+        else:
+            first = FirstOrder(inner.value, inner.slopes, inner.directions / self.widths[:, None])
+        if not self.constant:
+            return first
+        slopes = first.gradient
+        value = np.column_stack([first.value, np.ones(len(nodes))])
+        return FirstOrder(value, np.concatenate([slopes, np.zeros((*slopes.shape[:2], 1))], axis=2))
+
+    def _chain(self, gradient: Array, nodes: Array) -> Array:
+        """Return d psi/dx_l = sum_k d psi/dy_k dy_k/dx_l, (m, Q, N) -> (d, Q, N)."""
+        chained, column = np.empty((len(self.widths), *gradient.shape[1:])), 0
         for axis, (width, periodic) in enumerate(zip(self.widths, self.periodic, strict=True)):
             if not periodic:
                 np.divide(gradient[column], width, out=chained[axis])
@@ -156,9 +134,9 @@ class MappedFeatures:
             cosine, sine = np.pi / width * np.cos(angle), np.pi / width * np.sin(angle)
             chained[axis] = cosine[:, None] * gradient[column + 1] - sine[:, None] * gradient[column]
             column += 2
-        return FirstOrder(inner.value, chained)
+        return chained
 
-    def _mapped(self, nodes: Array) -> Array:
+    def _map(self, nodes: Array) -> Array:
         """Return the arguments of the features, (Q, d) -> (Q, d + number of periodic directions)."""
         columns = []
         for s, periodic in zip(((nodes - self.lower) / self.widths).T, self.periodic, strict=True):
@@ -166,3 +144,13 @@ class MappedFeatures:
             # The circle lies in the unit square, so the parameters of the features keep their scale.
             columns += [0.5 + 0.5 * np.cos(angle), 0.5 + 0.5 * np.sin(angle)] if periodic else [s]
         return np.column_stack(columns)
+
+
+def map_features(
+    domain: Domain, dictionary: Dictionary, features: Features, periodic: tuple[bool, ...]
+) -> MappedFeatures:
+    """Return the features on the bounding box, with the function 1 if no part of the boundary has given values."""
+    lower, upper = domain.bounds()
+    # with the function 1, the method conserves the mean
+    constant = not dictionary.HAS_CONSTANT and not len(domain.boundary_points())
+    return MappedFeatures(features, lower, upper - lower, periodic, constant)

@@ -12,7 +12,7 @@ import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.base import Dictionary, Features
-from evogt_study.pde.domains.base import Domain, MappedFeatures, add_constant
+from evogt_study.pde.domains.base import Domain, map_features
 from evogt_study.pde.numerics import MAX_NODES, RULES, Array, Quadrature, QuadratureRule, Rule
 
 DIRECTIONS = ("x", "y", "z")
@@ -25,26 +25,17 @@ class UnitCube(Domain):
     """The open unit interval, square or cube."""
 
     def quadrature(self, rule: Rule) -> Quadrature:
-        if not isinstance(rule, QuadratureRule):
-            raise ParameterError("rule", f"{' or '.join(RULES)} on a box", str(rule))
-        count = rule.points**self.dimension
-        if count > MAX_NODES:
-            got = f"{rule.points}^{self.dimension} = {count:,}"
-            raise ParameterError("points", f"so few that the rule has at most {MAX_NODES:,} nodes", got)
-        nodes, weights = rule.on_unit_interval
-        product = reduce(np.multiply.outer, [weights] * self.dimension)
-        return Quadrature(tensor_points([nodes] * self.dimension), np.array(product).ravel())
+        return to_box(self).quadrature(rule)
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """Return D = prod_l x_l (1 - x_l) with its derivatives."""
         return _multiply_out([(x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0)) for x in nodes.T], order)
 
     def boundary_points(self) -> Array:
-        points = tensor_points([_LOOKED_AT] * self.dimension)
-        return points[np.any((points == 0.0) | (points == 1.0), axis=1)]
+        return to_box(self).boundary_points()
 
-    def axes(self, points: int) -> tuple[Array, ...]:
-        return (np.linspace(0.0, 1.0, points),) * self.dimension
+    def bounds(self) -> tuple[Array, Array]:
+        return np.zeros(self.dimension), np.ones(self.dimension)
 
 
 def _multiply_out(factors: list[tuple[Array, Array, Array]], order: int) -> tuple[Array, ...]:
@@ -105,19 +96,23 @@ class Box(Domain):
         return np.subtract(self.upper, self.lower)
 
     def quadrature(self, rule: Rule) -> Quadrature:
-        unit = UnitCube(self.dimension).quadrature(rule)
-        assert isinstance(rule, QuadratureRule)  # noqa: S101  # `UnitCube.quadrature` raises for another rule
-        faces, (along, weights) = dict[str, Quadrature](), rule.on_unit_interval
+        if not isinstance(rule, QuadratureRule):
+            raise ParameterError("rule", f"{' or '.join(RULES)} on a box", str(rule))
+        count = rule.points**self.dimension
+        if count > MAX_NODES:
+            got = f"{rule.points}^{self.dimension} = {count:,}"
+            raise ParameterError("points", f"so few that the rule has at most {MAX_NODES:,} nodes", got)
+        (along, weights), faces = rule.on_unit_interval, dict[str, Quadrature]()
         for face in self.natural_faces:
             axis, side = DIRECTIONS.index(face[0]), int(face[1])
             columns = [low + width * along for low, width in zip(self.lower, self.widths, strict=True)]
             columns[axis] = np.array([(self.lower, self.upper)[side][axis]])
-            others = [width * weights for i, width in enumerate(self.widths) if i != axis]
             on_face, normal = tensor_points(columns), np.zeros(self.dimension)
             normal[axis] = 2.0 * side - 1.0
-            face_weights = np.asarray(reduce(np.multiply.outer, others, np.ones(1))).ravel()
+            face_weights = _multiply_weights([width * weights for i, width in enumerate(self.widths) if i != axis])
             faces[face] = Quadrature(on_face, face_weights, normals=np.broadcast_to(normal, on_face.shape))
-        return Quadrature(self.from_unit(unit.nodes), float(np.prod(self.widths)) * unit.weights, faces)
+        nodes = self.from_unit(tensor_points([along] * self.dimension))
+        return Quadrature(nodes, float(np.prod(self.widths)) * _multiply_weights([weights] * self.dimension), faces)
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """Return D = prod_l D_l with its derivatives.
@@ -152,8 +147,8 @@ class Box(Domain):
         on_face = [points[:, axis] == side for axis, side in sides]
         return self.from_unit(points[np.any(on_face, axis=0)] if on_face else points[:0])
 
-    def axes(self, points: int) -> tuple[Array, ...]:
-        return tuple(np.linspace(low, high, points) for low, high in zip(self.lower, self.upper, strict=True))
+    def bounds(self) -> tuple[Array, Array]:
+        return np.asarray(self.lower, dtype=float), np.asarray(self.upper, dtype=float)
 
     @property
     def feature_dimension(self) -> int:
@@ -168,8 +163,11 @@ class Box(Domain):
             inner, periodic = dictionary.sample(seed, self.dimension), (False,) * self.dimension
         else:
             inner = dictionary.sample(seed, self.feature_dimension)
-        features = MappedFeatures(inner, np.asarray(self.lower, dtype=float), self.widths, periodic)
-        return add_constant(self, dictionary, features)
+        return map_features(self, dictionary, inner, periodic)
+
+
+def _multiply_weights(along: list[Array]) -> Array:
+    return np.asarray(reduce(np.multiply.outer, along, np.ones(1))).ravel()
 
 
 @lru_cache(maxsize=16)  # the certificates of a run call this nine times

@@ -7,7 +7,6 @@ scikit-fem makes and refines the triangles.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +16,7 @@ from scipy.special import roots_jacobi
 
 from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries.base import Dictionary, Features
-from evogt_study.pde.domains.base import Domain, MappedFeatures, add_constant
+from evogt_study.pde.domains.base import Domain, map_features
 from evogt_study.pde.numerics import MAX_NODES, Array, Quadrature, Rule, TriangleRule
 
 EDGE = 1e-9
@@ -31,10 +30,6 @@ class Triangulated(Domain):
     def coarsest(self) -> Any:
         """Return a scikit-fem triangulation that covers the domain."""
 
-    @abstractmethod
-    def bounds(self) -> tuple[Array, Array]:
-        """Return the lower and the upper corner of the bounding box, (2,) each."""
-
     def refined(self, refinements: int) -> Any:
         """Return the coarsest triangulation after `refinements` that halve all edges."""
         return self.coarsest().refined(refinements)
@@ -46,13 +41,8 @@ class Triangulated(Domain):
             raise ParameterError("rule", wanted, str(rule))
         return _quadrature(self, rule)
 
-    def axes(self, points: int) -> tuple[Array, ...]:
-        return tuple(np.linspace(low, high, points) for low, high in zip(*self.bounds(), strict=True))
-
     def features(self, dictionary: Dictionary, seed: int) -> Features:
-        lower, upper = self.bounds()
-        features = MappedFeatures(dictionary.sample(seed, 2), lower, upper - lower, (False, False))
-        return add_constant(self, dictionary, features)
+        return map_features(self, dictionary, dictionary.sample(seed, 2), (False, False))
 
     def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
         """Return the nodes, weights and normals of the rule on a part of the boundary with given flux."""
@@ -138,12 +128,12 @@ class Segmented(Triangulated):
         if not len(starts):
             return make_constant_factor(nodes)[: order + 1]
         # Jets give the derivatives up to rounding errors, which the stiffness needs.  They are NaN on the boundary.
-        places, total = (nodes - lower) / scale, _Jet(np.zeros(len(nodes)), np.zeros((2, len(nodes))))
+        places, total = (nodes - lower) / scale, np.zeros((3, len(nodes)))
         with np.errstate(all="ignore"):
             for start, end in zip(starts, ends, strict=True):
-                total += _to_segment(places, start, end).inverse()
-            phi = total.inverse()
-        jet = np.where(np.isfinite(phi.value), phi.value, 0.0), phi.gradient
+                total += _invert(_measure_segment(places, start, end))
+            phi = _invert(total)
+        jet = np.where(np.isfinite(phi[0]), phi[0], 0.0), phi[1:]
         return tuple(part / scale**derivative for derivative, part in enumerate(jet[: order + 1]))
 
     def boundary_points(self) -> Array:
@@ -174,43 +164,37 @@ class Segmented(Triangulated):
         return tuple((middle - half).tolist()), tuple((middle + half).tolist())
 
 
-@dataclass(frozen=True, eq=False)
-class _Jet:
-    """Values (Q,) of a function of the plane at Q points and its derivatives (2, Q)."""
-
-    value: Array
-    gradient: Array
-
-    def __add__(self, other: _Jet) -> _Jet:
-        return _Jet(self.value + other.value, self.gradient + other.gradient)
-
-    def through(self, value: Array, slope: Array | float) -> _Jet:
-        """Return the jet of h(f) for this function f, from the values of h(f) and h'(f)."""
-        return _Jet(value, slope * self.gradient)
-
-    def square(self) -> _Jet:
-        return self.through(self.value**2, 2.0 * self.value)
-
-    def root(self) -> _Jet:
-        root = np.sqrt(self.value)
-        return self.through(root, 0.5 / root)
-
-    def inverse(self) -> _Jet:
-        return self.through(1.0 / self.value, -1.0 / self.value**2)
+# A jet (3, Q) holds the values of a function of the plane at Q points and its two derivatives.
+def _chain(jet: Array, value: Array, slope: Array) -> Array:
+    """Return the jet of h(f) for the jet of f, from the values of h(f) and h'(f)."""
+    return np.vstack([value, slope * jet[1:]])
 
 
-def _to_segment(nodes: Array, start: Array, end: Array) -> _Jet:
+def _square(jet: Array) -> Array:
+    return _chain(jet, jet[0] ** 2, 2.0 * jet[0])
+
+
+def _take_root(jet: Array) -> Array:
+    root = np.sqrt(jet[0])
+    return _chain(jet, root, 0.5 / root)
+
+
+def _invert(jet: Array) -> Array:
+    return _chain(jet, 1.0 / jet[0], -1.0 / jet[0] ** 2)
+
+
+def _measure_segment(nodes: Array, start: Array, end: Array) -> Array:
+    """Return the jet of a smooth approximate distance from the segment, which is exact on the segment."""
     along, length = end - start, float(np.linalg.norm(end - start))
     normal = np.array([along[1], -along[0]]) / length
-    line = _Jet((nodes - start) @ normal, np.repeat(normal[:, None], len(nodes), axis=1))
+    line = np.vstack([(nodes - start) @ normal, np.repeat(normal[:, None], len(nodes), axis=1)])
     offset = (nodes - (start + end) / 2.0).T
-    trimming = _Jet((0.25 * length**2 - np.sum(offset**2, axis=0)) / length, -2.0 / length * offset)
-    square = line.square()
+    trimming = np.vstack([(0.25 * length**2 - np.sum(offset**2, axis=0)) / length, -2.0 / length * offset])
+    square = _square(line)
     # The excess is (sqrt(t^2 + f^4) - t)/2 with the distance f from the line.  In the disk of the segment, t is
     # positive and the excess is small, so only the line matters there.
-    root = (trimming.square() + square.square()).root()
-    excess = _Jet(0.5 * (root.value - trimming.value), 0.5 * (root.gradient - trimming.gradient))
-    return (square + excess.square()).root()
+    excess = 0.5 * (_take_root(_square(trimming) + _square(square)) - trimming)
+    return _take_root(square + _square(excess))
 
 
 def distances(nodes: Array, starts: Array, ends: Array) -> Array:

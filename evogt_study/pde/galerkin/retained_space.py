@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dgeqrt
 from evogt_study.errors import EmptySpaceError
 from evogt_study.pde.dictionaries.base import Features, FirstOrder
 from evogt_study.pde.domains import Domain
-from evogt_study.pde.domains.base import WithConstant
+from evogt_study.pde.domains.base import MappedFeatures
 from evogt_study.pde.numerics import Array, Quadrature
 
 _NODES_AT_ONCE = 512
@@ -28,6 +28,11 @@ class TrialFunctions:
     features: Features
     quadrature: Quadrature
     psi: FirstOrder
+
+    @property
+    def has_constant(self) -> bool:
+        """True if the last function is the constant 1."""
+        return isinstance(self.features, MappedFeatures) and self.features.constant
 
     @property
     def values(self) -> Array:
@@ -73,7 +78,7 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     (D,) = trial.domain.boundary_factor(rule.nodes)
     weighted = (np.sqrt(rule.weights) * D)[:, None] * trial.psi.value
     means = None
-    if isinstance(trial.features, WithConstant):  # make all features orthogonal to the last one, the constant
+    if trial.has_constant:  # make all features orthogonal to the last one, the constant
         weighted, constant = weighted[:, :-1], weighted[:, -1]
         means = constant @ weighted / (constant @ constant)
         weighted -= np.outer(constant, means)
@@ -162,7 +167,7 @@ def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace
     kept = svd.singular_values[:rank]
     transform = svd.right[:, :rank] / kept
     values, gradients = evaluate_retained(trial.domain, trial.psi, trial.quadrature.nodes, transform)
-    if isinstance(trial.features, WithConstant):  # remove means due to rounding, which would change the integral of u
+    if trial.has_constant:  # remove means due to rounding, which would change the integral of u
         means = trial.quadrature.weights @ values / trial.quadrature.weights.sum()
         means *= transform[:-1].any(axis=0)
         values, transform[-1] = values - means, transform[-1] - means

@@ -34,8 +34,8 @@ class Stretched(Domain):
     def boundary_points(self):
         return self.length * UnitCube(self.dimension).boundary_points()
 
-    def axes(self, points):
-        return (np.linspace(0.0, self.length, points),) * self.dimension
+    def bounds(self):
+        return np.zeros(self.dimension), np.full(self.dimension, self.length)
 
 
 def mode(domain, length):
