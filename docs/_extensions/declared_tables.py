@@ -21,7 +21,7 @@ from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.methods.declarations import AXES, PARAMETERS, RECORDED, add_kinds
-from evogt_study.schema.parameters import Parameter, Parametrised, declared_parameters
+from evogt_study.schema.parameters import Parameter, Parametrised
 from evogt_study.schema.variables import COORDINATES, RUN_METADATA, Variable
 from evogt_study.study import model as study_file
 
@@ -131,7 +131,7 @@ def parameters(declared: Mapping[str, Parameter]) -> list[str]:
 
 def baseline(name: str) -> list[str]:
     """Return the table of the parameters of a baseline method."""
-    return parameters(add_kinds(declared_parameters(METHODS[name].PARAMETERS)))
+    return parameters(add_kinds(METHODS[name].PARAMETERS))
 
 
 def kinds(registry: Mapping[str, type]) -> list[str]:

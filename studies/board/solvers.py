@@ -16,7 +16,7 @@ from scipy.sparse.linalg import splu
 from evogt_study import pde
 from evogt_study.pde.baselines.finite_elements import SDIRK_4, make_element_space
 from evogt_study.pde.integrators import INTEGRATORS
-from evogt_study.pde.methods.field_evolution import solve_fields
+from evogt_study.pde.methods.evolution import solve_fields
 from evogt_study.pde.numerics import TimeGrid
 from evogt_study.pde.pipeline import Discretisation
 

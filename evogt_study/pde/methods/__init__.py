@@ -1,8 +1,7 @@
 """Methods for partial differential equations that a study can name.
 
-- `evolution`: the paper's method for one field
-- `field_evolution`: the paper's method and P1 elements for several fields or nonlinear fluxes
-- `p1_fem`: P1 finite elements
+- `evolution`: the paper's method, for one or several fields
+- `p1_fem`: P1 finite elements, for one or several fields
 - `finite_difference`: finite differences
 - `space_time_regression`: least squares in space and time, and collocation in the stages of an IMEX scheme
 - `solver`: a user function that solves the problem of the study

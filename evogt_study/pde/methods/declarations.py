@@ -6,7 +6,7 @@ The `comment` of a variable names the paper's equation or table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,14 +17,12 @@ from evogt_study.pde.dictionaries import FAMILIES, Dictionary
 from evogt_study.pde.galerkin.retained_space import DECOMPOSITIONS
 from evogt_study.pde.galerkin.validation import COEFFICIENT_REFERENCES
 from evogt_study.pde.integrators import INTEGRATORS, Integrator
-from evogt_study.pde.numerics import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, Rule, TriangleRule
+from evogt_study.pde.numerics import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, TriangleRule
 from evogt_study.schema.parameters import (
     Parameter,
     Parametrised,
     choice,
-    declared_parameters,
     integer,
-    parameter_field,
     real,
     registry_key,
 )
@@ -42,19 +40,17 @@ The largest defect of the paper is 0.317, for 80 points in studies/paper/quadrat
 times the error with 120 points.  In 3-D, gaussian_rf with 320 features (gamma = 2.5) and 14 points per direction has
 the defect 0.55.  The error is then 39 times the error with 20 points."""
 
-_ERROR: Mapping[str, Any] = {"better": "lower", "estimand": "geometric_mean"}
-"""Common declarations of all error variables, which comparisons and figures use."""
-RECORDED: tuple[Variable, ...] = (
+_RECORDED = (
     Variable("error", "final relative L2 error on the validation rule",
-             "e_rel(T), eq:validation_error; NaN unless status is ok", label="relative $L^2$ error", **_ERROR),
+             "e_rel(T), eq:validation_error; NaN unless status is ok", label="relative $L^2$ error", better="lower"),
     Variable("error_h1", "final relative error in the H1 seminorm on the validation rule",
-             "|| grad (u_N - u) ||_w / || grad u ||_w at T", label="relative $H^1$ error", **_ERROR),
+             "|| grad (u_N - u) ||_w / || grad u ||_w at T", label="relative $H^1$ error", better="lower"),
     Variable("error_max", "final relative error in the maximum over the validation nodes",
-             "max_q |u_N - u| / max_q |u| at T", label=r"relative $L^\infty$ error", **_ERROR),
+             "max_q |u_N - u| / max_q |u| at T", label=r"relative $L^\infty$ error", better="lower"),
     Variable("error_absolute", "final absolute L2 error on the validation rule", "|| u_N - u ||_w at T",
-             label="absolute $L^2$ error", **_ERROR),
+             label="absolute $L^2$ error", better="lower"),
     Variable("error_max_over_time", "largest relative L2 error at the saved times, 0 and T",
-             "eq:validation_error, its maximum over time", label="largest $L^2$ error over time", **_ERROR),
+             "eq:validation_error, its maximum over time", label="largest $L^2$ error over time", better="lower"),
     Variable("reference_error", "relative L2 difference of the reference from its own coarser version at T",
              "coarser: elements of twice the size, or for refined two thirds of the features and half of the steps",
              label="$L^2$ error of the reference"),
@@ -151,7 +147,7 @@ RECORDED: tuple[Variable, ...] = (
     Variable("scaled_condition", "condition number of the column-scaled augmented matrix [A; sqrt(rho) I]",
              "largest over smallest singular value, tab:global_diagnostic", label="condition number"),
     Variable("error_history", "relative L2 error on the validation rule at the saved times",
-             "eq:validation_error at each time", ("time",), label="relative $L^2$ error", **_ERROR),
+             "eq:validation_error at each time", ("time",), label="relative $L^2$ error", better="lower"),
     Variable("energy_history", "quadrature diffusion energy at the saved times",
              "sum_q w_q a |grad u_N|^2; without a lifting alpha^T K(t) alpha, eq:quadrature_diffusion_energy",
              ("time",), label="diffusion energy"),
@@ -174,12 +170,6 @@ RECORDED: tuple[Variable, ...] = (
              "in C order of the tensor-product rule", ("node",)),
     Variable("exact_field", "exact solution on the same grid", "the problem's `exact`", ("time", "x", "y", "z")),
 )  # fmt: skip
-RECORDED = tuple(
-    replace(each, estimand=GEOMETRIC_MEAN) if each.name.startswith("error_") or each.name.endswith("_error") else each
-    for each in RECORDED
-)
-"""Declarations of the scalars, histories and fields that the methods record."""
-
 AXES = (
     # no attribute `axis`: to CF its T is a calendar's time, and its X and Y are horizontal coordinates on the earth
     Variable("time", "time t", "dimensionless, from 0 to final_time", content="", label="time $t$"),
@@ -194,19 +184,23 @@ AXES = (
 
 ABOUT = ("error", "coefficient_error", "energy_drop_percent")
 """Names of the headline variables if a study declares no headline variables."""
-
 _ROUNDING = (
     "mass_defect", "mass_defect_cross_grid", "quadrature_defect", "raw_resolution", "singular_values", "coefficients",
     "reference_coefficients", "offline_seconds", "online_seconds", "stage_seconds",
 )  # fmt: skip
-"""Comment for variables at the level of rounding errors, such as defects and small singular values."""
-
-VARIABLES = {each.name: each for each in AXES} | {
-    each.name: replace(each, headline=int(each.name in ABOUT), is_determined=each.name not in _ROUNDING)
-    for each in RECORDED
-}
+"""Names of variables that differ between machines, because they are rounding errors, signs or times."""
+RECORDED = tuple(
+    replace(
+        each,
+        estimand=GEOMETRIC_MEAN if "error" in each.name.split("_") else each.estimand,
+        headline=int(each.name in ABOUT),
+        is_determined=each.name not in _ROUNDING,
+    )
+    for each in _RECORDED
+)
+"""Declarations of the scalars, histories and fields that the methods record."""
+VARIABLES = {each.name: each for each in (*AXES, *RECORDED)}
 """Declarations of all variables of the methods, by name."""
-
 KEYWORDS = ("random features", "parabolic partial differential equations")
 """Keywords in the attributes of a result file."""
 REACH = VARIABLES["domain_reach"]
@@ -247,77 +241,55 @@ def read_quadrature_rule(raw: Any) -> Value:
 
 
 def _read_reference(raw: Any) -> Value:
-    """Return the name of a reference, or a stored solution from its parts.
-
-    For a user function, the name is enough, because the method has its code.
-    """
-    if isinstance(raw, str) and ":" in raw:
-        return raw
-    if isinstance(raw, StoredSolution):
+    """Return the name of a reference or of a user function, or a stored solution from its parts."""
+    if isinstance(raw, StoredSolution) or (isinstance(raw, str) and ":" in raw):
         return raw
     if isinstance(raw, dict) and set(raw) == {"times", "coefficients", "attributes"}:
         return StoredSolution(**raw)
     return choice(REFERENCES)(raw)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvolutionParameters:
-    """Parameters of a case except the parameters of its dictionary, integrator and problem."""
+def declare_parameters(*given: Parameter | str) -> dict[str, Parameter]:
+    """Return declarations of parameters by name.  A string is the name of a parameter of `evolution`."""
+    each = (EVOLUTION[one] if isinstance(one, str) else one for one in given)
+    return {parameter.name: parameter for parameter in each}
 
-    dictionary: str = parameter_field(
-        FAMILIES.wanted, registry_key(FAMILIES), "dictionary of prescribed features", short="dictionary", kinds=FAMILIES
-    )
-    seed: int = parameter_field("an integer >= 0", integer(0), "seed of the dictionary's random draws")
+
+EVOLUTION = declare_parameters(
+    Parameter("dictionary", FAMILIES.wanted, registry_key(FAMILIES), "dictionary of prescribed features",
+        short="dictionary", kinds=FAMILIES),
+    Parameter("seed", "an integer >= 0", integer(0), "seed of the dictionary's random draws"),
     # The default is 1e-12.  With 1e-8, the space loses useful directions, and the error is 2.2e-2 instead of 4.5e-4
     # (tab:tau_diag).  With 1e-14, the error falls by a factor of four and the identity-mass defect is ten times larger.
-    tau: float = parameter_field(
-        "in (0, 1)", real(0.0, 1.0), "τ", "eigenvalue threshold of the retained space, app:threshold",
-        remedy="use e.g. 1e-12", default=1e-12,
-    )  # fmt: skip
-    decomposition: str | None = parameter_field(
-        f"one of {', '.join(DECOMPOSITIONS)}", choice(tuple(DECOMPOSITIONS)), "directions of the retained space",
-        "SVD of the weighted features, or eigenvalues of the mass matrix, eq:eig_phi; svd if left out", optional=True,
-    )  # fmt: skip
-    quadrature: Rule = parameter_field(_RULE, read_quadrature_rule, "assembly rule", "points per direction")
-    validation: Rule = parameter_field(_RULE, read_quadrature_rule, "validation rule", "points per direction")
-    dt: float = parameter_field("a positive number", real(0.0), "Δt", "time step, eq:im_retained")
-    final_time: float = parameter_field("a positive number", real(0.0), "T", "final time")
-    time_integrator: str = parameter_field(
-        INTEGRATORS.wanted, registry_key(INTEGRATORS), "time integrator", default="implicit_midpoint", kinds=INTEGRATORS
-    )
-    reference: str | StoredSolution | None = parameter_field(
-        f"one of {', '.join(REFERENCES)}, file.py:function, or the file.nc of one run", _read_reference,
-        "what errors are measured against", "the problem's exact solution where left out", optional=True,
-        resolve=resolve_reference, takes_code=True,
-    )  # fmt: skip
-    reference_points: int | None = parameter_field(
-        "an integer >= 1", integer(1), "interior points per direction of the reference",
-        "of finite_elements its cells per direction, or refinements of the triangles", optional=True,
-    )  # fmt: skip
-    reference_dt: float | None = parameter_field(
-        "a positive number", real(0.0), "time step of the reference",
-        "if left out dt/8, and dt/2 for finite_elements", optional=True,
-    )  # fmt: skip
-    assessment: Rule | None = parameter_field(
-        _RULE, read_quadrature_rule, "cross-grid assessment rule", "points per direction, app:cross_grid", optional=True
-    )
-    coefficient_reference: str | None = parameter_field(
-        f"one of {', '.join(COEFFICIENT_REFERENCES)}", choice(COEFFICIENT_REFERENCES),
-        "reference of the final coefficients", "tab:temporal_convergence", optional=True,
-    )  # fmt: skip
-    coefficient_rtol: float | None = parameter_field(
-        # For a smaller rtol, SciPy uses 100 machine epsilons instead, so the result would record a wrong value.
-        "in [2.3e-14, 1)",
-        real(2.3e-14, 1.0, low_included=True),
-        "relative tolerance of dop853",
-        optional=True,
-    )
-    coefficient_atol: float | None = parameter_field(
-        "a positive number", real(0.0), "absolute tolerance of dop853", optional=True
-    )
-    coefficient_max_step: float | None = parameter_field(
-        "a positive number", real(0.0), "largest step of dop853", optional=True
-    )
+    Parameter("tau", "in (0, 1)", real(0.0, 1.0), "τ", "eigenvalue threshold of the retained space, app:threshold",
+        remedy="use e.g. 1e-12", default=1e-12),
+    Parameter("decomposition", f"one of {', '.join(DECOMPOSITIONS)}", choice(tuple(DECOMPOSITIONS)),
+        "directions of the retained space",
+        "SVD of the weighted features, or eigenvalues of the mass matrix, eq:eig_phi; svd if left out", optional=True),
+    Parameter("quadrature", _RULE, read_quadrature_rule, "assembly rule", "points per direction"),
+    Parameter("validation", _RULE, read_quadrature_rule, "validation rule", "points per direction"),
+    Parameter("dt", "a positive number", real(0.0), "Δt", "time step, eq:im_retained"),
+    Parameter("final_time", "a positive number", real(0.0), "T", "final time"),
+    Parameter("time_integrator", INTEGRATORS.wanted, registry_key(INTEGRATORS), "time integrator",
+        default="implicit_midpoint", kinds=INTEGRATORS),
+    Parameter("reference", f"one of {', '.join(REFERENCES)}, file.py:function, or the file.nc of one run",
+        _read_reference, "what errors are measured against", "the problem's exact solution where left out",
+        optional=True, resolve=resolve_reference, takes_code=True),
+    Parameter("reference_points", "an integer >= 1", integer(1), "interior points per direction of the reference",
+        "of finite_elements its cells per direction, or refinements of the triangles", optional=True),
+    Parameter("reference_dt", "a positive number", real(0.0), "time step of the reference",
+        "if left out dt/8, and dt/2 for finite_elements", optional=True),
+    Parameter("assessment", _RULE, read_quadrature_rule, "cross-grid assessment rule",
+        "points per direction, app:cross_grid", optional=True),
+    Parameter("coefficient_reference", f"one of {', '.join(COEFFICIENT_REFERENCES)}", choice(COEFFICIENT_REFERENCES),
+        "reference of the final coefficients", "tab:temporal_convergence", optional=True),
+    # SciPy replaces a smaller rtol by 100 machine epsilons, so the result would record a wrong value
+    Parameter("coefficient_rtol", "in [2.3e-14, 1)", real(2.3e-14, 1.0, low_included=True),
+        "relative tolerance of dop853", optional=True),
+    Parameter("coefficient_atol", "a positive number", real(0.0), "absolute tolerance of dop853", optional=True),
+    Parameter("coefficient_max_step", "a positive number", real(0.0), "largest step of dop853", optional=True),
+)  # fmt: skip
+"""Parameters of `evolution`, without the parameters of its dictionary, its integrator and its problem."""
 
 
 # The parameters follow the name of their dictionary or integrator, so a reader finds them together in a result.
@@ -354,7 +326,7 @@ def add_kinds(parameters: Mapping[str, Parameter], named: Iterable[tuple[str, st
     return found
 
 
-PARAMETERS = add_kinds(declared_parameters(EvolutionParameters))
+PARAMETERS = add_kinds(EVOLUTION)
 """Declarations of the parameters of `evolution`, by name."""
 
 

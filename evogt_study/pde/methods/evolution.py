@@ -1,36 +1,41 @@
-"""The paper's method, Evo-GTransNet, as the method `evolution` of a study."""
+"""The paper's method, Evo-GTransNet, as the method `evolution` of a study, for one or several fields."""
 
 from __future__ import annotations
 
 import operator
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
-from functools import cached_property, lru_cache
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
-from evogt_study.errors import DivergedError, StudyError
-from evogt_study.methods.code import MethodSpec
+from evogt_study.errors import DivergedError, ParameterError, StudyError
+from evogt_study.formulas import SPACE
+from evogt_study.methods.code import MethodSpec, UserCode
 from evogt_study.methods.protocol import Method
 from evogt_study.pde.baselines import references
-from evogt_study.pde.baselines.finite_difference import estimate_difference_flops, estimate_difference_memory
+from evogt_study.pde.baselines.finite_difference import estimate_difference_memory
 from evogt_study.pde.certificates.bound import list_knot_steps
 from evogt_study.pde.certificates.certify import check_certificates, select_certificates
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
+from evogt_study.pde.domains import Box
 from evogt_study.pde.galerkin.problem import Problem, Separable
-from evogt_study.pde.galerkin.retained_space import SVD
-from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.galerkin.validation import CoefficientReference
+from evogt_study.pde.galerkin.retained_space import SVD, RetainedSpace, retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import DenseBasis, check_diffusion, evaluate_on_face
+from evogt_study.pde.galerkin.validation import CoefficientReference, relative_errors
+from evogt_study.pde.integrators import flux_system
+from evogt_study.pde.integrators.flux_system import FieldSolution
 from evogt_study.pde.methods import recording
 from evogt_study.pde.methods.declarations import (
+    EVOLUTION,
     MAX_CACHED_TEXTS,
-    EvolutionParameters,
+    declare_parameters,
     make_dictionary,
     make_integrator,
     warn_of_reach,
 )
-from evogt_study.pde.methods.field_evolution import FieldEvolutionCase, has_fields
 from evogt_study.pde.methods.problem_method import (
     ProblemCase,
     ProblemMethod,
@@ -40,28 +45,40 @@ from evogt_study.pde.methods.problem_method import (
     make_time_grid,
     report_user_errors,
 )
-from evogt_study.pde.numerics import TimeGrid
-from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, list_stage_keys, solve_arrays
-from evogt_study.schema.records import Record
+from evogt_study.pde.methods.recording import make_scalars
+from evogt_study.pde.numerics import Labelled, TimeGrid
+from evogt_study.pde.pipeline import (
+    NORMS,
+    Discretisation,
+    Reference,
+    Share,
+    compute_stage,
+    estimate_error,
+    list_stage_keys,
+    solve_arrays,
+)
+from evogt_study.pde.problems.fields import FieldData, FieldProblem
+from evogt_study.schema.parameters import Parameter, choice
+from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json, hash_canonical_json, json_text
 
 FRAGMENTED = 1.25
 """Resident memory per byte of large arrays.  It exceeds 1, because the system does not regain all freed memory."""
-TANH, FACTORED, DOP853 = 25, 30, 12
-"""Numbers for estimates of operations.
-
-They are the operations of a tanh with its derivatives, the operations of an SVD divided by N^3, and the number of
-stages in a step of `dop853`."""
+TANH, FACTORED = 25, 30
+"""Estimated operations of a tanh with its derivatives, and of an SVD divided by N^3."""
 NOTHING_TO_MEASURE_AGAINST = (
     "`record` must leave out {} for a problem without exact solution or reference (output.record)"
 )
+_COMPUTED = references.REFINED, references.ELEMENTS
+_REFERENCES = references.EXACT, *_COMPUTED
+_TOLERANCE, _KEPT, FRESH = 1e-13, "kept", "fresh"
 
 
 class Evolution(ProblemCase):
     """One run of Evo-GTransNet (Algorithm 1).  Raises ParameterError if its parameters contradict each other."""
 
     NAME = "evolution"
-    PARAMETERS = EvolutionParameters
+    PARAMETERS = EVOLUTION
     RECORDABLE = recording.RECORDABLE
     DEFAULTS: ClassVar[Values] = {
         "coefficient_rtol": CoefficientReference.rtol, "coefficient_atol": CoefficientReference.atol
@@ -91,7 +108,7 @@ class Evolution(ProblemCase):
             known.append("coefficient_error")
         if "assessment" in values:
             known += ["mass_defect_cross_grid", "stiffness_defect_cross_grid"]
-        if method.source.has_potential is not False:
+        if method.source.statement is None or getattr(method.source.statement, "potential", None) is not None:
             known += ["energy_drop_percent", "energy_increment"]
         return (*known, *select_certificates(method.output.record))
 
@@ -242,34 +259,25 @@ class Evolution(ProblemCase):
         if run.assessment is not None:
             make_quadrature("assessment", run.assessment, problem)
 
-    # The estimate counts only the operations of dense products, because other operations take little time.
+    # The estimate counts only dense products of one run, because other operations take little time.
     @property
     def work(self) -> float | None:
-        problem, given, run = self.method.example(self.values), self.given, self.discretisation
+        problem, run = self.method.example(self.values), self.discretisation
         if problem is None:
             return None
         d, widths, N, steps = problem.dimension, run.dictionary.widths, run.dictionary.N, run.grid.steps
         Q, V = run.quadrature.count(d), run.validation.count(d)
         A = 0 if run.assessment is None else run.assessment.count(d)
         r = min(N, Q)  # upper bound of the rank (app:scaling)
-        layers = 2 * sum(map(operator.mul, widths, widths[1:])) + TANH * sum(widths)
-        features = layers * ((1 + d) * (Q + A) + V)
-        space = 2 * Q * N**2 + FACTORED * N**3 + 2 * (1 + d) * (Q + A) * N * r
-        stiffness = d * (Q + A) * r**2
+        features = (2 * sum(map(operator.mul, widths, widths[1:])) + TANH * sum(widths)) * ((1 + d) * (Q + A) + V)
+        space = 2 * Q * N**2 + FACTORED * N**3 + 2 * (1 + d) * (Q + A) * N * r + d * (Q + A) * r**2
         step: float = 2 * r**2  # states of all steps from the eigenbasis of K
         if not problem.diffusion.steady:
             # a Cholesky factorisation for each step
             step = r**3 / 3 + 20 * r**2 + (0 if isinstance(problem.diffusion, Separable) else d * Q * r**2)
-        rates, known = 0.0, run.coefficient_reference
-        if known is not None and known.name != "eigendecomposition":
-            rates = DOP853 * max(50, run.grid.final_time / (known.max_step or np.inf)) * step
-        reaction = (4 * r + TANH) * Q * steps if problem.potential is not None else 0
-        observed = 2 * len(run.grid.observed) * N * V
-        flops = float(features + space + stiffness + step * steps + rates + reaction + observed)
-        if given.reference == references.DIFFERENCES and given.reference_points is not None:
-            own = run.grid.refined(given.reference_dt or given.dt / references.OWN_STEPS[references.DIFFERENCES])
-            flops += estimate_difference_flops(problem, given.reference_points, own.steps)
-        return estimate_seconds(flops)
+        if problem.potential is not None:
+            step += (4 * r + TANH) * Q
+        return estimate_seconds(float(features + space + step * steps + 2 * len(run.grid.observed) * N * V))
 
     # The largest arrays that exist at one time are Phi with the copies for its SVD, or the retained basis with its
     # gradients and the validation features.
@@ -296,3 +304,216 @@ def _has_final_error(method: ProblemMethod, reference: Value | None) -> bool:
 
 
 _write_saved_times = lru_cache(maxsize=MAX_CACHED_TEXTS)(lambda grid: json_text(grid.saved))  # often equal
+
+
+def has_fields(problem: object) -> bool:
+    """Return True if the problem of a study has several fields or nonlinear fluxes, also for a problem in a file."""
+    return isinstance(problem.load() if isinstance(problem, UserCode) else problem, FieldProblem)
+
+
+def solve_fields(
+    data: FieldData, run: Discretisation, tolerance: float = 1e-13, keep: bool = True, share: Share = compute_stage
+) -> FieldSolution:
+    """Solve a problem with one retained space for each field (eq:retained_basis).  Raises RunError."""
+    flux_system.check_integrator(run.integrator)
+
+    def make_space(box: Box) -> RetainedSpace:
+        trial = trial_functions(box, box.features(run.dictionary, run.seed), box.quadrature(run.quadrature))
+        return retain(trial, weighted_svd(trial), run.tau)
+
+    spaces = []
+    for _, each in data.problem.fields:
+        box = data.problem.box(each)
+        key = (run.dictionary, run.seed, run.quadrature, run.tau, box)
+        spaces.append(share("retained space", key, partial(make_space, box)))
+    rules = {name: rule for space in spaces for name, rule in space.quadrature.faces.items()}
+    fields = []
+    for space in spaces:
+        interior = DenseBasis(space.quadrature, space.values, space.gradients)
+        faces = {name: evaluate_on_face(space, rule) for name, rule in rules.items()}
+        fields.append(flux_system.FieldSpace(interior, faces, np.ones(space.rank), space.project, space.evaluate))
+    system = flux_system.FluxSystem(data.terms, fields)
+    return flux_system.march_fields(system, run.integrator, run.grid, tolerance, keep)
+
+
+@dataclass(frozen=True)
+class Newton(Labelled):
+    """Settings of Newton's method, which reuses its factors ("kept") or factorises in each iteration ("fresh")."""
+
+    tolerance: float = _TOLERANCE
+    factors: str = _KEPT
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tolerance, float) or not 0.0 < self.tolerance < 1.0:
+            raise ParameterError("newton", "a tolerance in (0, 1)", self.tolerance)
+        if self.factors not in (_KEPT, FRESH):
+            raise ParameterError("newton", f"factors {_KEPT} or {FRESH}", self.factors)
+
+    def __str__(self) -> str:
+        return f"newton({self.tolerance:g}, {self.factors})"
+
+
+FIELD_PARAMETERS = declare_parameters(
+    "dictionary", replace(EVOLUTION["seed"], default=0), "tau", "quadrature", "validation", "dt", "final_time",
+    "time_integrator",
+    Parameter("reference", f"{', '.join(_REFERENCES[:2])} or {_REFERENCES[2]} for nonlinear fluxes and several fields",
+        choice(_REFERENCES), "what errors are measured against", "the exact solution where left out", optional=True),
+    "reference_points", "reference_dt",
+    Parameter("newton", '{ tolerance = 1e-13, factors = "kept" or "fresh" }', Newton.read, "Newton's method",
+        optional=True),
+)  # fmt: skip
+"""Parameters of the paper's method for several fields or nonlinear fluxes."""
+
+
+class FieldCase(ProblemCase):
+    """One run of a problem with several fields or nonlinear fluxes."""
+
+    SOLVES_FIELDS = True
+    RECORDABLE = ("error_history", "field", "integral_history")
+
+    @classmethod
+    def of(cls, spec: MethodSpec) -> Method:
+        method = super().of(spec)
+        if shared_names := {*method.source.field_names} & {*method.parameters}:  # type: ignore[attr-defined]
+            raise StudyError(f"a field must have another name than a parameter, got {min(shared_names)!r}")
+        return method
+
+    @classmethod
+    def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
+        dictionary = ("quadrature", "dictionary", *method.of_kinds.get("dictionary", ()), "seed", "tau")
+        return tuple(name for name in dictionary if name in method.parameters)
+
+    @classmethod
+    def list_scalars(cls, method: ProblemMethod, values: Values) -> tuple[str, ...]:
+        own = ("reference_error",) if values.get("reference") in _COMPUTED else ()
+        is_measured = method.source.has_exact or own
+        errors = ("error", *(f"error_{name}" for name in method.source.field_names)) if is_measured else ()
+        return (*errors, *own, *cls.SCALARS)
+
+    @property
+    def observed(self) -> TimeGrid:
+        """Time grid of the case.  Raises ParameterError if the step or the saved times are invalid."""
+        output = self.method.output
+        return make_time_grid(self.given.final_time, self.given.dt, output.times if output.record else 2)
+
+    @property
+    def newton(self) -> tuple[float, bool]:
+        """Tolerance of Newton's method, and True if the method keeps its factorisation from step to step."""
+        newton = self.given.newton or Newton()
+        return newton.tolerance, newton.factors == _KEPT
+
+    def check_problem(self, data: FieldData) -> None:
+        is_measured = self.method.source.has_exact or self.values.get("reference") in _COMPUTED
+        if not is_measured and "error_history" in self.method.output.record:
+            raise StudyError("`record` must leave out error_history for a problem without exact solution or reference")
+
+    @abstractmethod
+    def solve(self, data: FieldData, share: Share) -> FieldSolution:
+        """Return the solution of the case at the observed times."""
+
+    def make_reference(self, data: FieldData) -> Reference | None:
+        """Return the reference for errors, or None for the exact solution, which is the default."""
+        return None
+
+    @abstractmethod
+    def diagnose(self, solution: FieldSolution) -> dict[str, float]:
+        """Return the values of the `SCALARS` of this method."""
+
+    def run(self, share: Share) -> Record:
+        data: Any = self.method.shared_problem(self.values, share)
+        solution, wanted, grid = self.solve(data, share), self.method.output.record, self.observed
+        variables, saved, names = make_scalars(self.diagnose(solution)), grid.saved_positions, data.problem.names
+        coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
+        reference, rule, times = self.make_reference(data), data.domain.quadrature(self.given.validation), None
+        if reference is not None:
+            times = grid.observed_times
+            reference = references.share_among_workers(reference, self.method.hash_problem(self.values))
+            known = reference.values(rule.nodes, times)
+            variables |= make_scalars({"reference_error": estimate_error(reference, known[-1], rule, times[-1:])})
+        elif data.problem.has_exact:
+            times = grid.observed_times
+            known = np.stack([data.exact(rule.nodes, t) for t in times.tolist()])
+        if times is not None:
+            pairs = zip(np.moveaxis(solution.evaluate(rule.nodes), 1, 0), np.moveaxis(known, 1, 0), strict=True)
+            errors = np.stack([relative_errors(*pair, rule.weights) for pair in pairs], axis=1)
+            variables |= make_scalars({"error": errors[-1].max()})
+            for name, each in zip(names, errors[-1], strict=True):
+                variables[f"error_{name}"] = _describe((), each, f"relative L2 error of {name} at the final time")
+            if "error_history" in wanted:
+                variables["error_history"] = Datum(("time",), errors[saved].max(axis=1))
+        if "integral_history" in wanted:
+            rule = solution.system.rule
+            integrals = solution.evaluate(rule.nodes)[saved] @ rule.weights
+            for name, each in zip(names, integrals.T, strict=True):
+                variables[f"integral_{name}"] = _describe(("time",), each.copy(), f"integral of {name} over the domain")
+        if "field" in wanted:
+            axes = data.problem.domain.axes(self.method.output.grid)
+            nodes = np.stack([each.ravel() for each in np.meshgrid(*axes, indexing="ij")], axis=1)
+            shape, values = (len(saved), *map(len, axes)), solution.evaluate(nodes)[saved]
+            for a, name in enumerate(names):
+                dims = ("time", *SPACE[: len(axes)])
+                variables[name] = _describe(dims, values[:, a].reshape(shape), f"field {name}")
+            coordinates |= {x: Datum((x,), along) for x, along in zip(SPACE, axes, strict=False)}
+        return check_finite(Record(variables, coordinates))
+
+
+def _describe(dims: tuple[str, ...], values: Any, long_name: str) -> Datum:
+    return Datum(dims, np.asarray(values), {"long_name": long_name, "units": "1"})
+
+
+class FieldEvolutionCase(FieldCase):
+    """One run of the paper's method for several fields or nonlinear fluxes."""
+
+    NAME = "field_evolution"
+    PARAMETERS = FIELD_PARAMETERS
+    SCALARS = ("rank", "mass_defect")
+
+    @cached_property
+    def discretisation(self) -> Discretisation:
+        """Settings of the run except the problem."""
+        given, dictionary = self.given, make_dictionary(self.values)
+        return Discretisation(
+            dictionary=dictionary, seed=given.seed if dictionary.RANDOM else 0, tau=given.tau,
+            quadrature=given.quadrature, validation=given.validation, grid=self.observed,
+            integrator=make_integrator(self.values),
+        )  # fmt: skip
+
+    def list_unused(self) -> tuple[str, ...]:
+        reference = self.values.get("reference")
+        unused = ("reference", "reference_dt") if reference in (None, references.EXACT) else ()
+        return unused if reference == references.ELEMENTS else (*unused, "reference_points")
+
+    @property
+    def stages(self) -> Mapping[str, Hashable]:
+        run = self.discretisation
+        return {"retained space": (run.dictionary, run.seed, run.quadrature, run.tau)}
+
+    def check_problem(self, data: FieldData) -> None:
+        super().check_problem(data)
+        flux_system.check_integrator(self.discretisation.integrator)
+        make_quadrature("quadrature", self.given.quadrature, data)  # type: ignore[arg-type]
+        self.make_reference(data)
+
+    @property
+    def work(self) -> float | None:
+        run, count = self.discretisation, len(self.method.source.field_names)
+        d = self.method.source.dimension or 1
+        r, Q = min(run.dictionary.N, run.quadrature.count(d)), run.quadrature.count(d)
+        space = count * (2 * Q * run.dictionary.N**2 + 20 * run.dictionary.N**3)
+        step = 4 * ((count * r) ** 3 + count * count * (1 + d) ** 2 * Q * r * r)
+        return estimate_seconds(float(space + run.grid.steps * step))
+
+    def solve(self, data: FieldData, share: Share) -> FieldSolution:
+        return solve_fields(data, self.discretisation, *self.newton, share)
+
+    def diagnose(self, solution: FieldSolution) -> dict[str, float]:
+        rule, defects = solution.system.rule, []
+        for space in solution.system.spaces:
+            gram = space.basis[0].T @ (rule.weights[:, None] * space.basis[0])
+            defects.append(float(np.linalg.norm(gram - np.eye(len(gram)), 2)))
+        return {"rank": solution.system.initial.size, "mass_defect": max(defects)}
+
+    def make_reference(self, data: FieldData) -> Reference | None:
+        given = self.given
+        options = given.reference_points, given.reference_dt
+        return references.make_reference(given.reference, data, self.discretisation, *options, solve_fields)

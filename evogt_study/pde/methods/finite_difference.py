@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from evogt_study.pde.baselines import finite_difference as differences
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.methods.declarations import VARIABLES, EvolutionParameters, make_integrator
-from evogt_study.pde.methods.problem_method import BaselineCase, StepParameters
+from evogt_study.pde.methods.declarations import VARIABLES, declare_parameters, make_integrator
+from evogt_study.pde.methods.problem_method import BaselineCase
 from evogt_study.pde.methods.recording import measure_energies
-from evogt_study.schema.parameters import integer, parameter_field, same_as
+from evogt_study.schema.parameters import Parameter, integer
 from evogt_study.schema.records import Datum, Record
-
-
-@dataclass(frozen=True, kw_only=True)
-class DifferenceParameters(StepParameters):
-    """Parameters of a case of finite differences except the parameters of its integrator."""
-
-    time_integrator: str = same_as(EvolutionParameters, "time_integrator")
-    points: int = parameter_field("an integer >= 1", integer(1), "interior points per direction", "h = 1/(points + 1)")
 
 
 class FiniteDifferences(BaselineCase):
     """Case of finite differences with the discrete sine transform, for a constant diffusion (tab:allen_cahn)."""
 
     NAME = "finite_difference"
-    PARAMETERS = DifferenceParameters
+    PARAMETERS = declare_parameters(
+        "validation", "dt", "final_time", "time_integrator",
+        Parameter("points", "an integer >= 1", integer(1), "interior points per direction", "h = 1/(points + 1)"),
+    )  # fmt: skip
     RECORDABLE = ("error_history", "free_energy_history", "field", "validation_values")
     SCALARS = ("initial_error", "degrees_of_freedom", "energy_drop_percent", "energy_increment")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from evogt_study.errors import ParameterError, ProblemError
@@ -12,39 +11,28 @@ from evogt_study.pde.baselines import finite_elements as elements
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators.flux_system import FieldSolution
-from evogt_study.pde.methods.field_evolution import FieldCase, FieldParameters, Newton, has_fields
-from evogt_study.pde.methods.problem_method import BaselineCase, StepParameters, estimate_seconds
+from evogt_study.pde.methods.declarations import declare_parameters
+from evogt_study.pde.methods.evolution import FIELD_PARAMETERS, FieldCase, has_fields
+from evogt_study.pde.methods.problem_method import BaselineCase, estimate_seconds
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems.fields import FieldData
-from evogt_study.schema.parameters import integer, parameter_field, real, same_as
+from evogt_study.schema.parameters import Parameter, integer, real
 from evogt_study.schema.records import Record
 
-
-@dataclass(frozen=True, kw_only=True)
-class P1Parameters(StepParameters):
-    """Parameters of a case of P1 finite elements for one field."""
-
-    unknowns: int = parameter_field(
-        "an integer >= 1", integer(1), "interior vertices per direction", "h = 1/(unknowns + 1)"
-    )
-    degree: int | None = parameter_field(
-        "an integer >= 2", integer(2), "polynomial degree that element integrals are exact for",
-        "31 in 1-D, 9 in 2-D, 5 in 3-D where left out", optional=True,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class P1FieldParameters(P1Parameters):
-    """Parameters of a case of P1 finite elements for several fields or nonlinear fluxes."""
-
-    newton: Newton | None = same_as(FieldParameters, "newton")
+P1_PARAMETERS = declare_parameters(
+    "validation", "dt", "final_time",
+    Parameter("unknowns", "an integer >= 1", integer(1), "interior vertices per direction", "h = 1/(unknowns + 1)"),
+    Parameter("degree", "an integer >= 2", integer(2), "polynomial degree that element integrals are exact for",
+        "31 in 1-D, 9 in 2-D, 5 in 3-D where left out", optional=True),
+)  # fmt: skip
+"""Parameters of P1 finite elements."""
 
 
 class P1FiniteElements(BaselineCase):
     """Case of continuous piecewise-linear finite elements with the implicit midpoint rule (tab:p1_fem)."""
 
     NAME = "p1_fem"
-    PARAMETERS = P1Parameters
+    PARAMETERS = P1_PARAMETERS
     RECORDABLE = ("error_history", "field", "validation_values")
     SCALARS: ClassVar[tuple[str, ...]] = ("initial_error", "degrees_of_freedom")
 
@@ -86,21 +74,15 @@ class P1FiniteElements(BaselineCase):
         return self.measure(problem, solution.evaluate, {"degrees_of_freedom": solution.space.count})
 
 
-@dataclass(frozen=True, kw_only=True)
-class PodParameters(P1Parameters):
-    """Parameters of a case of POD-Galerkin."""
-
-    modes: int = parameter_field("an integer >= 1", integer(1), "largest number of POD modes")
-    training_time: float | None = parameter_field(
-        "a positive number", real(0.0), "end of the snapshots", "the final time if left out", optional=True
-    )
-
-
 class PodGalerkin(P1FiniteElements):
     """Case of the Galerkin method in the leading POD modes of `p1_fem`, with the implicit midpoint rule."""
 
     NAME = "pod_galerkin"
-    PARAMETERS = PodParameters
+    PARAMETERS = P1_PARAMETERS | declare_parameters(
+        Parameter("modes", "an integer >= 1", integer(1), "largest number of POD modes"),
+        Parameter("training_time", "a positive number", real(0.0), "end of the snapshots",
+            "the final time if left out", optional=True),
+    )  # fmt: skip
     SCALARS = ("initial_error", "degrees_of_freedom", "offline_seconds", "online_seconds")
 
     @property
@@ -126,7 +108,7 @@ class P1Fields(FieldCase):
     """Case of P1 finite elements for several fields or nonlinear fluxes."""
 
     NAME = "p1_fem"
-    PARAMETERS = P1FieldParameters
+    PARAMETERS = P1_PARAMETERS | {"newton": FIELD_PARAMETERS["newton"]}
     SCALARS = ("degrees_of_freedom",)
 
     def list_unused(self) -> tuple[str, ...]:

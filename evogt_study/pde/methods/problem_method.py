@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,14 +25,12 @@ from evogt_study.pde import problems
 from evogt_study.pde.baselines.references import SIZED
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tanh_dictionaries import choose_radius
-from evogt_study.pde.domains import UnitCube, describe_domain
 from evogt_study.pde.galerkin.problem import Problem, check_data
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.declarations import (
     KEYWORDS,
     MAX_CACHED_TEXTS,
     VARIABLES,
-    EvolutionParameters,
     add_kinds,
     list_kinds,
 )
@@ -41,8 +39,7 @@ from evogt_study.pde.numerics import Array, Quadrature, QuadratureRule, Rule, Ti
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
 from evogt_study.pde.problems.fields import FieldProblem
-from evogt_study.pde.problems.terms import GridTable
-from evogt_study.schema.parameters import Parameter, declared_parameters, get_defaults, make_typed, real, same_as
+from evogt_study.schema.parameters import Parameter, get_defaults, real
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json, hash_text, json_object, json_text
 from evogt_study.schema.variables import Variable
@@ -67,20 +64,27 @@ _NODE_FLOPS = 200
 
 @dataclass(frozen=True, eq=False)
 class ProblemSource:
-    """Source of the problems of a study.
+    """Source of the problems of a study, a formula problem or a user function.
 
-    The function `make` returns the problem for values of `parameters`.  The `content` identifies the source, and
-    messages use its `name`.
+    The function `make` returns the problem for a final time and values of `parameters`.  The `content` identifies the
+    source, and messages use its `name`.
     """
 
     name: str
     parameters: Mapping[str, Parameter]
     content: Any
-    make: Callable[..., Problem]
-    has_exact: bool | None
-    has_potential: bool | None
-    dimension: int | None
+    make: Callable[..., Any]
     statement: FormulaProblem | FieldProblem | None = None
+
+    @property
+    def dimension(self) -> int | None:
+        """Number of directions in space, or None if only the user function knows it."""
+        return None if self.statement is None else self.statement.dimension
+
+    @property
+    def has_exact(self) -> bool | None:
+        """True if the problem states its exact solution, or None if only the user function knows it."""
+        return None if self.statement is None else self.statement.has_exact
 
     @property
     def field_names(self) -> tuple[str, ...]:
@@ -92,31 +96,16 @@ class ProblemSource:
         """Return the source for a formula problem or for an object in a Python file of the user."""
         loaded: Any = given.load() if isinstance(given, UserCode) else given
         if isinstance(loaded, (FormulaProblem, FieldProblem)):
-            # without the name, because the formulas determine the problem
-            if isinstance(loaded, FieldProblem):
-                content = loaded.content
-                if isinstance(given, UserCode) and loaded.terms is not None:
-                    content["code"] = dict(given.identity)
-            else:
-                names = ("lifting", "potential", "advection", "reaction", "boundary")
-                content = {
-                    key: getattr(loaded, key) for key in ("dimension", "exact", "initial", "source", "diffusion")
-                }
-                content |= {key: value for key in names if (value := getattr(loaded, key))}
-                if isinstance(loaded.diffusion, GridTable):
-                    content["diffusion"] = {"table": loaded.diffusion.digest}
-                if type(loaded.domain) is not UnitCube:
-                    content["domain"] = describe_domain(loaded.domain)
-            parameters, make = {name: declare_formula_parameter(name) for name in sorted(loaded.parameters)}, loaded
-            return ProblemSource(
-                loaded.name or "problem", parameters, content, make, loaded.has_exact,
-                getattr(loaded, "potential", None) is not None, loaded.dimension, loaded,
-            )  # fmt: skip
+            content = loaded.key_content
+            if isinstance(given, UserCode) and isinstance(loaded, FieldProblem) and loaded.terms is not None:
+                content["code"] = dict(given.identity)
+            parameters = {name: declare_formula_parameter(name) for name in sorted(loaded.parameters)}
+            return ProblemSource(loaded.name or "problem", parameters, content, loaded.until, loaded)
         if not isinstance(given, UserCode):
             raise StudyError(f"`problem` must be a formula problem or a function, got {type(given).__name__}")
         name = Path(given.reference).name if ".py:" in given.reference else given.reference
-        factory = _check_problem(loaded, name, given)
-        return ProblemSource(name, read_signature(loaded, name), dict(given.identity), factory, None, None, None)
+        make = partial(_make_problem, loaded, name, given)
+        return ProblemSource(name, read_signature(loaded, name), dict(given.identity), make)
 
 
 def declare_formula_parameter(name: str) -> Parameter:
@@ -125,59 +114,77 @@ def declare_formula_parameter(name: str) -> Parameter:
 
 
 # Catch SystemExit too, so that a factory that calls sys.exit does not end the command.
-def _check_problem(factory: Callable[..., Any], name: str, code: UserCode) -> Callable[..., Problem]:
+def _make_problem(
+    factory: Callable[..., Any], name: str, code: UserCode, final_time: float | None, /, **values: Any
+) -> Problem:
+    """Return the problem that a user function makes.  Raises ProblemError for an exception or for invalid data."""
     objects = dict(code.objects)
-
-    def make(**values: Any) -> Problem:
-        try:
-            with code.enable_imports():
-                problem = factory(**{each: to_argument(value, objects) for each, value in values.items()})
-        except InputError:
-            raise
-        except (Exception, SystemExit) as error:  # a factory can raise any exception
-            raise ProblemError(f"`{name}` raised {type(error).__name__}: {error}") from error
-        if not isinstance(problem, Problem) or problem.dimension not in (1, 2, 3):
-            got = type(problem).__name__ if not isinstance(problem, Problem) else f"dimension {problem.dimension!r}"
-            raise ProblemError(f"`{name}` must return a Problem of dimension 1, 2 or 3, got {got}")
-        return problem
-
-    return make
+    try:
+        with code.enable_imports():
+            problem = factory(**{each: to_argument(value, objects) for each, value in values.items()})
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # a factory can raise any exception
+        raise ProblemError(f"`{name}` raised {type(error).__name__}: {error}") from error
+    if not isinstance(problem, Problem) or problem.dimension not in (1, 2, 3):
+        got = type(problem).__name__ if not isinstance(problem, Problem) else f"dimension {problem.dimension!r}"
+        raise ProblemError(f"`{name}` must return a Problem of dimension 1, 2 or 3, got {got}")
+    with report_user_errors(f"the data of {name}"):
+        check_data(problem, final_time)
+    return problem
 
 
-class TextCache:
-    """Cache of the texts that the function `make` returns for names and values.  The cache compares values by their id.
+class Usage:
+    """Parameters that cases with one dictionary and one integrator use, and the texts of their setups.
 
-    Neighbouring cases share most of their values.  The cache returns a text in a tenth of the time of `make`.
+    Neighbouring cases share most of their values, so the usage keeps the text of each value by the id of the value.
     """
 
-    def __init__(self, names: Iterable[str], make: Callable[[str, Value], str]) -> None:
-        self._make = make
-        self._known: dict[str, dict[int, str]] = {name: {} for name in names}
+    def __init__(self, method: ProblemMethod, case: ProblemCase, unused: tuple[str, ...]) -> None:
+        kinds, formula_names = list_kinds(method.parameters, case.values), {*method.source.parameters}
+        own = {name: parameter for kind in kinds for name, parameter in kind.parameters().items()}
+        # the parameters of other dictionaries and integrators, and the unused parameters of the case
+        every = {name for names in method.of_kinds.values() for name in names}
+        others = ({*unused} | (every - {*own})) - formula_names
+        if any(issubclass(kind, Dictionary) and not kind.RANDOM for kind in kinds):
+            others |= {"seed"} - formula_names
+        # setups write N1 = 240 as hidden = [240]
+        self._written = {name: "hidden" if name == "N1" and name not in formula_names else name for name in case.values}
+        used = sorted({*case.values} - others, key=self._written.__getitem__)
+        fixed = {"method": json_text(case.NAME), "version": str(case.VERSION), "problem": method.content_text}
+        self.key_only = tuple(name for name in used if name in method.key_only_parameters)
+        self.defaults: Values = {**get_defaults(own), **method.defaults}
+        self._default_texts = {name: json_text(value) for name, value in self.defaults.items()}
+        self._opening = f'{{"fixed":{json_object({**fixed, **method.output.texts})}'
+        self._references = method.references
+        self._texts: dict[str, dict[int, str]] = {name: {} for name in used if name not in method.key_only_parameters}
         self._values: list[Value] = []  # a reference to each value, so that no other object gets its id
 
-    def __call__(self, values: Values) -> list[str]:
-        """Return the text for each name and its value in `values`."""
+    def write_setup(self, values: Values, times: str) -> str:
+        """Return the setup of a case with its saved `times` as JSON."""
         try:
-            return [known[id(values[name])] for name, known in self._known.items()]
+            entries = [known[id(values[name])] for name, known in self._texts.items()]
         except KeyError:
             if len(self._values) >= MAX_CACHED_TEXTS:
-                self._known = {name: {} for name in self._known}
+                self._texts = {name: {} for name in self._texts}
                 self._values.clear()
-            for name, known in self._known.items():
+            for name, known in self._texts.items():
                 if id(values[name]) not in known:
-                    known[id(values[name])] = self._make(name, values[name])
+                    known[id(values[name])] = self._write_entry(name, values[name])
                     self._values.append(values[name])
-            return self(values)
+            return self.write_setup(values, times)
+        return f'{self._opening},"times":{times},"values":{{{",".join(filter(None, entries))}}}}}'
 
-
-@dataclass(frozen=True, eq=False)
-class Usage:
-    """Parameters that a case uses, with their defaults and with the entries of its setup."""
-
-    key_only: tuple[str, ...]
-    defaults: Mapping[str, Value]
-    opening: str
-    entries: TextCache
+    def _write_entry(self, name: str, value: Value) -> str:
+        """Return the text of a parameter and its value, or "" for its default value."""
+        if name == "reference" and (code := self._references.get(str(value))) is not None:
+            text = canonical_json(code.identity)
+        else:
+            text = canonical_json(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
+        if text == self._default_texts.get(name):
+            return ""
+        written = self._written[name]
+        return f"{json_text(written)}:{text if written == name else f'[{text}]'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,22 +208,18 @@ class ProblemMethod(Method):
 
     @classmethod
     def declare(
-        cls, spec: MethodSpec, parameters: Mapping[str, Parameter], recordable: tuple[str, ...], directions: int = 0,
-        *, solves_fields: bool = False, **more: Any,
+        cls, spec: MethodSpec, parameters: Mapping[str, Parameter], recordable: tuple[str, ...], kind: Any = None,
+        **more: Any,
     ) -> Self:  # fmt: skip
-        """Return the method for `spec` with its `parameters` and the parameters of the problem.
+        """Return the method for `spec` with its `parameters`, the parameters of the problem, and cases of `kind`.
 
-        The number `directions` counts the inputs of the features besides the coordinates of space.  If `solves_fields`
-        is True, the method solves only problems with several fields or nonlinear fluxes.  The constructor also gets
-        `more`.
-
-        Raises StudyError if the problem or an output does not exist.
+        The constructor also gets `more`.  Raises StudyError if the problem or an output does not exist.
         """
         if spec.problem is None or isinstance(spec.problem, Alternatives):
             known = f"one of {', '.join(problems.BUILT_IN)}, file.py:factory or a [problem] table"
             raise StudyError(f"the method {spec.method} needs a `problem`. Use {known}")
         source, output = ProblemSource.of(spec.problem), spec.output or Output()
-        if isinstance(source.statement, FieldProblem) and not solves_fields:
+        if source.field_names and not getattr(kind, "SOLVES_FIELDS", False):
             raise StudyError(f"the method {spec.method} needs a problem with one field and linear fluxes")
         unknown = [name for name in output.record if name not in recordable]
         if unknown:
@@ -229,10 +232,10 @@ class ProblemMethod(Method):
         parameters = add_kinds(parameters, spec.kinds)
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
         if source.dimension is not None and "radius" in parameters:  # the default depends on the dimension
-            radius = choose_radius(source.dimension + directions)
-            parameters = {**parameters, "radius": replace(parameters["radius"], default=radius)}
+            radius = choose_radius(source.dimension + getattr(kind, "DIRECTIONS_OF_TIME", 0))
+            parameters["radius"] = replace(parameters["radius"], default=radius)
         references = {code.reference: code for code in spec.references}
-        return cls(source, output, {**parameters, **own}, of_kinds=of_kinds, references=references, **more)
+        return cls(source, output, {**parameters, **own}, kind=kind, of_kinds=of_kinds, references=references, **more)
 
     def bind(self, values: Values) -> Any:
         return self.kind(self, values)
@@ -263,50 +266,6 @@ class ProblemMethod(Method):
         """Default values of all parameters of the method."""
         return {**get_defaults(self.parameters), **getattr(self.kind, "DEFAULTS", {})}
 
-    def find_usage(self, case: ProblemCase) -> Usage:
-        """Return the usage of parameters by `case`, which cases with equal dictionary and integrator share."""
-        values, unused = case.values, case.list_unused()
-        key = values.get("dictionary"), values.get("time_integrator"), *unused, *values
-        if key not in self.known_usages:
-            kinds = list_kinds(self.parameters, values)
-            own = {name: parameter for kind in kinds for name, parameter in kind.parameters().items()}
-            # the parameters of other dictionaries and integrators, and the unused parameters of the case
-            every = {name for names in self.of_kinds.values() for name in names}
-            others = ({*unused} | (every - {*own})) - {*self.source.parameters}
-            if any(issubclass(kind, Dictionary) and not kind.RANDOM for kind in kinds):
-                others |= {"seed"} - {*self.source.parameters}
-            used = sorted({*values} - others, key=self.written_name)
-            defaults = {**get_defaults(own), **self.defaults}
-            texts = {name: json_text(value) for name, value in defaults.items()}
-            fixed = {"method": json_text(case.NAME), "version": str(case.VERSION), "problem": self.content_text}
-
-            def make_entry(name: str, value: Value) -> str:
-                text, written = self.value_text(name, value), self.written_name(name)
-                if text == texts.get(name):  # a default value does not enter the setup
-                    return ""
-                return f"{json_text(written)}:{text if written == name else f'[{text}]'}"
-
-            self.known_usages[key] = Usage(
-                tuple(name for name in used if name in self.key_only_parameters),
-                defaults,
-                f'{{"fixed":{json_object({**fixed, **self.output.texts})}',
-                TextCache(
-                    [name for name in used if name not in self.key_only_parameters],
-                    make_entry,
-                ),
-            )
-        return self.known_usages[key]
-
-    def value_text(self, name: str, value: Value) -> str:
-        """Return the value of a parameter as canonical JSON."""
-        if name == "reference" and (code := self.references.get(str(value))) is not None:
-            return canonical_json(code.identity)
-        return canonical_json(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
-
-    def written_name(self, name: str) -> str:
-        """Return the name of a parameter in setups, which write N1 = 240 as hidden = [240]."""
-        return "hidden" if name == "N1" and name not in self.source.parameters else name
-
     def problem_text(self, values: Values) -> str:
         """Return canonical JSON that identifies the problem of a case."""
         given = [(name, json_text(value)) for name, value in self.problem_values(values).items()]
@@ -334,13 +293,7 @@ class ProblemMethod(Method):
             if declared and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise ParameterError(name, "a number, because a formula uses it", value)
         stated = values.get("final_time")
-        final_time = stated if isinstance(stated, float) else None
-        statement: Any = self.source.statement
-        problem: Problem = self.source.make(**given) if statement is None else statement.until(final_time, **given)
-        if statement is not None:
-            return problem
-        with report_user_errors(f"the data of {self.source.name}"):
-            check_data(problem, final_time)
+        problem: Problem = self.source.make(stated if isinstance(stated, float) else None, **given)
         return problem
 
     def example(self, values: Values) -> Problem | None:
@@ -378,7 +331,7 @@ class ProblemCase(BoundCase):
     NAME: ClassVar[str]
     VERSION: ClassVar[int] = 1
     """Version of the method.  It increases if equal parameters give other results, or if a default changes."""
-    PARAMETERS: ClassVar[Any]
+    PARAMETERS: ClassVar[Mapping[str, Parameter]]
     RECORDABLE: ClassVar[tuple[str, ...]]
     SCALARS: ClassVar[tuple[str, ...]]
     DIRECTIONS_OF_TIME: ClassVar[int] = 0
@@ -390,14 +343,12 @@ class ProblemCase(BoundCase):
 
     def __init__(self, method: Any, values: Values) -> None:
         self.method, self.values = method, values
+        self._usage: Usage | None = None
 
     @classmethod
     def of(cls, spec: MethodSpec) -> Method:
         """Return the method with cases of this class.  Raises StudyError if the problem or an output does not exist."""
-        own = declared_parameters(cls.PARAMETERS)
-        return ProblemMethod.declare(
-            spec, own, cls.RECORDABLE, cls.DIRECTIONS_OF_TIME, solves_fields=cls.SOLVES_FIELDS, kind=cls
-        )
+        return ProblemMethod.declare(spec, cls.PARAMETERS, cls.RECORDABLE, cls)
 
     @classmethod
     def list_scalars(cls, method: ProblemMethod, values: Values) -> tuple[str, ...]:
@@ -407,13 +358,14 @@ class ProblemCase(BoundCase):
     @classmethod
     def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
         """Return the names of the parameters that determine the stages, in the order in which batches group cases."""
-        own = {*declared_parameters(cls.PARAMETERS)}.union(*method.of_kinds.values())
+        own = {*cls.PARAMETERS}.union(*method.of_kinds.values())
         return (*method.source.parameters, *(name for name in method.parameters if name in own))
 
     @cached_property
     def given(self) -> Any:
-        """Parameters of the case as an object of the class `PARAMETERS`."""
-        return make_typed(self.PARAMETERS, self.values)
+        """Values of the `PARAMETERS` as attributes, with the defaults of those that the study leaves out."""
+        given = {name: self.values.get(name, parameter.default) for name, parameter in self.PARAMETERS.items()}
+        return SimpleNamespace(**given)
 
     @property
     def observed(self) -> Any:
@@ -437,16 +389,17 @@ class ProblemCase(BoundCase):
     @property
     def usage(self) -> Usage:
         """Parameters that this case uses, with their defaults."""
-        known = self.__dict__  # `cached_property` would add a tenth to the time of a key
-        if "_usage" not in known:
-            known["_usage"] = self.method.find_usage(self)
-        usage: Usage = known["_usage"]
-        return usage
+        if self._usage is None:  # `cached_property` would add a tenth to the time of a key
+            unused, known = self.list_unused(), self.method.known_usages
+            key = self.values.get("dictionary"), self.values.get("time_integrator"), *unused, *self.values
+            if key not in known:
+                known[key] = Usage(self.method, self, unused)
+            self._usage = known[key]
+        return self._usage
 
     @property
     def key_only_values(self) -> Values:
-        values = self.values
-        return {name: values[name] for name in self.usage.key_only}
+        return {name: self.values[name] for name in self.usage.key_only}
 
     @property
     def defaults(self) -> Values:
@@ -459,8 +412,7 @@ class ProblemCase(BoundCase):
 
     @property
     def setup(self) -> str:
-        entries = ",".join(filter(None, self.usage.entries(self.values)))
-        return f'{self.usage.opening},"times":{self.times_text},"values":{{{entries}}}}}'
+        return self.usage.write_setup(self.values, self.times_text)
 
 
 @lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases share the problem
@@ -480,21 +432,16 @@ def estimate_seconds(flops: float) -> float:
 
 # NaN and infinity show that a run diverged.  In a run with status ok, they would make every mean useless.
 def check_finite(record: Record) -> Record:
-    """Return the record unchanged.  Raises DivergedError if a number in the record is not finite.
-
-    Errors relative to zero, exact solutions, and fields outside of their domain may be NaN.  Upper bounds may be
-    infinite.
-    """
+    """Return the record.  Raises DivergedError if a value is not finite that must be finite."""
     for name, datum in record.variables.items():
-        if not datum.dims and math.isfinite(datum.values):  # the common case, ten times faster
-            continue
-        bad = ~np.isfinite(datum.values)
+        values = np.asarray(datum.values)
+        bad = ~np.isfinite(values)
         if name in MAY_BE_NAN:
-            bad &= np.isinf(datum.values)
+            bad &= np.isinf(values)
         elif name in MAY_BE_INFINITE:
-            bad &= datum.values != np.inf
+            bad &= values != np.inf
         if name != "exact_field" and bad.any():
-            worst = datum.values[bad].flat[0]
+            worst = values[bad].flat[0]
             raise DivergedError(f"`{name}` is {float(worst)}" + (" in places" if datum.dims else ""))
     return record
 
@@ -518,15 +465,6 @@ def make_quadrature(name: str, rule: Rule, problem: Problem) -> Quadrature:
         return problem.domain.quadrature(rule)
     except ParameterError as error:
         raise ParameterError(name, error.wanted, error.got) from None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepParameters:
-    """Parameters that all baselines with time steps have."""
-
-    validation: Rule = same_as(EvolutionParameters, "validation")
-    dt: float = same_as(EvolutionParameters, "dt")
-    final_time: float = same_as(EvolutionParameters, "final_time")
 
 
 # Cases of baselines share only the problem, because the matrices depend on all of their parameters.

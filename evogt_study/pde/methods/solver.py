@@ -17,12 +17,11 @@ import numpy as np
 from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.code import MethodSpec, UserCode
 from evogt_study.methods.function import PROBLEM, UserCase, UserFunction, read_function_parameters, to_record
-from evogt_study.pde.methods.declarations import EvolutionParameters
+from evogt_study.pde.methods.declarations import declare_parameters
 from evogt_study.pde.methods.problem_method import ProblemMethod, make_quadrature
 from evogt_study.pde.methods.recording import measure_errors
 from evogt_study.pde.numerics import Array
 from evogt_study.pde.pipeline import Share
-from evogt_study.schema.parameters import declared_parameters
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json, json_object
 from evogt_study.schema.variables import Variable
@@ -51,13 +50,12 @@ class UserSolver(UserFunction, ProblemMethod):
             name = spec.method.reference if isinstance(spec.method, UserCode) else spec.method
             raise StudyError(f"the method {name} has an argument `problem`. State a `problem` in the study")
         function = spec.method.load()
-        known = declared_parameters(EvolutionParameters)
         own = {
             name: each
             for name, each in read_function_parameters(function, spec.method.reference).items()
             if name not in MADE
         }
-        shared = {name: known[name] for name in (RULE, "final_time")}
+        shared = declare_parameters(RULE, "final_time")
         return UserSolver.declare(
             spec, own | shared, _RECORDABLE, code=spec.method, function=function, own=tuple(own), common=spec.common
         )

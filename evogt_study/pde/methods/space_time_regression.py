@@ -32,12 +32,12 @@ from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import check_domain, tensor_points
 from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction, check_terms
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.methods.declarations import EvolutionParameters, make_dictionary, measure_reach, warn_of_reach
+from evogt_study.pde.methods.declarations import declare_parameters, make_dictionary, measure_reach, warn_of_reach
 from evogt_study.pde.methods.problem_method import BaselineCase
-from evogt_study.pde.numerics import Array, Quadrature, Rule, TimeGrid
+from evogt_study.pde.numerics import Array, Quadrature, TimeGrid
 from evogt_study.pde.problems.expressions import COORDINATES, TIME, make_space_time_function
 from evogt_study.pde.problems.formula_problem import FormulaProblem, derive_source, derive_terms
-from evogt_study.schema.parameters import declared_parameters, integer, parameter_field, real, same_as
+from evogt_study.schema.parameters import Parameter, integer, real
 from evogt_study.schema.records import Record
 
 POINTS, LEVELS, RIDGE = 68, 69, 1e-10
@@ -129,7 +129,7 @@ def space_time_regression(
     check_terms(strong.problem, "space-time regression")
     given = {"points": points, "levels": levels, "final_time": final_time, "ridge": ridge}
     for name, value in given.items():
-        declared_parameters(RegressionParameters)[name].value(value)
+        SpaceTimeRegression.PARAMETERS[name].value(value)
     check_regression_size(strong.problem.dimension, dictionary.N, points, levels)
     features = dictionary.sample(seed, strong.problem.dimension + 1)
     nodes, times = list_residual_points(strong.problem.dimension, final_time, points, levels)
@@ -269,28 +269,11 @@ class FreeTimes:
         return FreeTimes(observed, np.array(saved), np.searchsorted(observed, saved).tolist())
 
 
-@dataclass(frozen=True, kw_only=True)
-class FormulaParameters:
-    """Parameters of both methods of this module except the parameters of the dictionary."""
-
-    dictionary: str = same_as(EvolutionParameters, "dictionary")
-    seed: int = same_as(EvolutionParameters, "seed")
-    validation: Rule = same_as(EvolutionParameters, "validation")
-    final_time: float = same_as(EvolutionParameters, "final_time")
-    points: int = parameter_field(
-        "an integer >= 1", integer(1), "interior residual points per direction", default=POINTS
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegressionParameters(FormulaParameters):
-    """Parameters of a case of regression in space and time."""
-
-    levels: int = parameter_field("an integer >= 1", integer(1), "positive time levels of the residual", default=LEVELS)
-    ridge: float = parameter_field(
-        "a number >= 0", real(0.0, low_included=True), "rho N / tr(A^T A)", "relative weight of the ridge term",
-        default=RIDGE,
-    )  # fmt: skip
+FORMULA_PARAMETERS = declare_parameters(
+    "dictionary", "seed", "validation", "final_time",
+    Parameter("points", "an integer >= 1", integer(1), "interior residual points per direction", default=POINTS),
+)  # fmt: skip
+"""Parameters of the methods that differentiate the formulas of the problem."""
 
 
 class FormulaCase(BaselineCase):
@@ -325,7 +308,11 @@ class SpaceTimeRegression(FormulaCase):
 
     NAME = "space_time_regression"
     DIRECTIONS_OF_TIME = 1
-    PARAMETERS = RegressionParameters
+    PARAMETERS = FORMULA_PARAMETERS | declare_parameters(
+        Parameter("levels", "an integer >= 1", integer(1), "positive time levels of the residual", default=LEVELS),
+        Parameter("ridge", "a number >= 0", real(0.0, low_included=True), "rho N / tr(A^T A)",
+            "relative weight of the ridge term", default=RIDGE),
+    )  # fmt: skip
     RECORDABLE = ("error_history", "field")
     SCALARS = ("initial_error", "scaled_condition")
 
@@ -367,21 +354,15 @@ class SpaceTimeRegression(FormulaCase):
         return self.measure(problem, lambda nodes: solution.evaluate(nodes, times), scalars)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiscreteTimeParameters(FormulaParameters):
-    """Parameters of a case of `discrete_time_rfm`."""
-
-    dt: float = same_as(EvolutionParameters, "dt")
-    cutoff: float = parameter_field(
-        "in (0, 1)", real(0.0, 1.0), "relative cut-off of singular values in least squares", default=1e-12
-    )
-
-
 class DiscreteTimeRandomFeatures(FormulaCase):
     """Case of `discrete_time_rfm`, collocation by least squares in each stage of an IMEX Runge-Kutta scheme."""
 
     NAME = "discrete_time_rfm"
-    PARAMETERS = DiscreteTimeParameters
+    PARAMETERS = FORMULA_PARAMETERS | declare_parameters(
+        "dt",
+        Parameter("cutoff", "in (0, 1)", real(0.0, 1.0), "relative cut-off of singular values in least squares",
+            default=1e-12),
+    )  # fmt: skip
     RECORDABLE = ("error_history", "field", "validation_values")
     SCALARS = ("initial_error",)
 

@@ -232,7 +232,9 @@ class FieldProblem(FormulaStatement):
             content["boundary_tolerance"] = self.boundary_tolerance
         if self.terms is not None:
             content["terms"] = self.terms.parameters
-        return self.add_domain(content)
+        return content | self.describe_shape()
+
+    key_content = content
 
     @property
     def table(self) -> dict[str, Any]:

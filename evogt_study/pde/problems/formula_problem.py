@@ -153,7 +153,17 @@ class FormulaProblem(FormulaStatement):
         content = {name: value for name, value in given.items() if value not in (None, (), "", 0.0)}
         if isinstance(self.diffusion, GridTable):
             content["diffusion"] = self.diffusion.content
-        return self.add_domain(content)
+        return content | self.describe_shape()
+
+    @property
+    def key_content(self) -> dict[str, Any]:
+        """JSON content that identifies the problem in run keys, without the name."""
+        content = {name: getattr(self, name) for name in ("dimension", "exact", "initial", "source", "diffusion")}
+        names = ("lifting", "potential", "advection", "reaction", "boundary")
+        content |= {name: value for name in names if (value := getattr(self, name))}
+        if isinstance(self.diffusion, GridTable):
+            content["diffusion"] = {"table": self.diffusion.digest}
+        return content | self.describe_shape(whole=False)
 
     @property
     def table(self) -> dict[str, Any]:

@@ -285,10 +285,9 @@ class FormulaStatement:
         object.__setattr__(self, "boundary", read_boundary(self.boundary))
         object.__setattr__(self, "domain", read_domain(self.dimension, self.domain, self.boundary))
 
-    def add_domain(self, content: dict[str, Any]) -> dict[str, Any]:
-        """Add the domain to the content unless the domain is the unit cube."""
-        is_cube = type(self.domain) is UnitCube
-        return content if is_cube else content | {"domain": describe_domain(self.domain, whole=True)}
+    def describe_shape(self, *, whole: bool = True) -> dict[str, Any]:
+        """Return the domain for the content of the problem, or nothing for the unit cube."""
+        return {} if type(self.domain) is UnitCube else {"domain": describe_domain(self.domain, whole=whole)}
 
     def __call__(self, **values: float) -> Any:
         """Return the problem for the given parameter values.
