@@ -1,15 +1,10 @@
 """Conversion of symbolic expressions to functions of nodes and times, and the check of symbolic derivatives.
 
-`separate` splits an expression into products of a function of time and a function of space.
-
 Symbolic derivatives do not show a jump of u or of the flux q = a grad u.  The derived source then misses the term of
-the jump, and every method converges to a function that is not the exact solution.  Integrals show the jump, because
-the weak identity (r, v) = (q, grad v) for r = -div q fails.
-
-`measure_defect` tests each identity with products of sines up to `MODES` in each direction, on panels of Gauss-Legendre
-nodes.  If a rule is too coarse for an oscillation or a kink, the test also finds a defect.  `measure_defect` therefore
-repeats the test in narrow windows around a defect.  The test misses an interface that is closer to a zero of the flux
-than the spacing of the nodes.  The effect of such an interface is no larger than the quadrature error.
+the jump, and every method converges to a wrong function.  The weak identity (r, v) = (q, grad v) for r = -div q fails
+there, so `measure_defect` tests it with products of sines on panels of Gauss-Legendre nodes.  A rule that is too coarse
+for an oscillation or a kink also gives a defect, so narrow windows around a defect tell both apart.  The test misses an
+interface that is closer to a zero of the flux than the spacing of the nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +13,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
@@ -40,18 +35,13 @@ Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
 Places = tuple[Array, Array]
 """Pair of arrays with nodes (Q, d) and times (T,)."""
 _BOUND = 1e-4
-"""Largest relative defect that counts as quadrature error.
-
-Smooth data have defects up to 2e-15, and up to 2e-7 in 3-D.  Jumps of the diffusion by one half have 0.04 to 0.8, and
-jumps by one thousandth have 7.6e-4.  Kinks of the solution have 0.99.
-"""
+"""Largest relative defect that counts as quadrature error.  Smooth data have at most 2e-7, jumps 7.6e-4 and more."""
 # the panels resolve these modes: 512 nodes in 1-D for 32 half waves, and 12 in 3-D because more take too much time
 MODES = {1: 32, 2: 32, 3: 12}
 PANELS = {1: 32, 2: 6, 3: 2}
 """Panels per direction, by dimension.  A test of the paper's data takes 0.5 ms in 1-D, 2 ms in 2-D and 15 ms in 3-D."""
 _POINTS = (16, 18, 20)
-"""Nodes per panel in each direction.  Even and different numbers keep nodes off the middle and the diagonals, where
-formulas may be undefined at an interface."""
+"""Nodes per panel in each direction.  Even and different numbers keep nodes off the middle and the diagonals."""
 # at least as fine as the panels of the test with sines: one window then contains the interface
 FIRST_WINDOWS = {1: 32, 2: 8, 3: 3}
 # even and different numbers, like `_POINTS`, but fewer nodes, because data are nearly linear in a narrow window
@@ -63,18 +53,15 @@ LASTING, HALVINGS = 0.4, 7
 VARIATION = 0.1
 """Least defect of a jump, relative to the variation of the flux in the window.
 
-Jumps in 1-D to 3-D have 0.14 to 0.9.  Of 1,350 random jumps 7 have less, because their flux at the interface is small.
-An allowed jump of the flux along an interface has 0.02, and a pole, as in the gradient of x**0.51, has 0.06.
-"""
+Jumps have 0.14 to 0.9.  An allowed jump of the flux along an interface has 0.02, and a pole of a gradient has 0.06."""
 
 
 @lru_cache(maxsize=512)  # once per process for all parameter values and runs, with a few kilobytes each
 def separate(expression: sympy.Expr) -> Terms | None:
     """Return pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), or None for a nonseparable expression.
 
-    An expression of zero has no pairs.  The function groups terms by their modulation, or by their profile if that
-    gives no more pairs.  For example, 1 + (1 + sin(t)) cos(x) has the profiles 1 and cos(x), which other problems can
-    share.
+    An expression of zero has no pairs.  Terms share a pair by their modulation, or by their profile if that gives no
+    more pairs.
 
     >>> x, t = COORDINATES[0], TIME
     >>> separate(sympy.exp(-t) * (sympy.sin(x) + 2) + 3 * sympy.exp(-t))
@@ -174,8 +161,8 @@ def _is_representable(pairs: Terms, values: Mapping[str, float]) -> bool:
 
 def make_nodal(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
     """Return the function of u (Q,), nodes (Q, d) and t -> (Q,) that evaluates the expression."""
-    evaluated = prepare((expression,), values)
-    return lambda u, nodes, t: _fill_rows(evaluated({**_name_columns(nodes), "t": t, "u": u}), len(nodes))[0]
+    evaluate = at_nodes(expression, values)
+    return lambda u, nodes, t: evaluate(nodes, t, u=u)
 
 
 def make_gradient(
@@ -202,10 +189,10 @@ def make_elementwise(expression: sympy.Expr, name: str, values: Mapping[str, flo
     return function
 
 
-def at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, float], Array]:
-    """Return the function of nodes (Q, d) and t -> (Q,) that evaluates the expression."""
+def at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[..., Array]:
+    """Return the function of nodes (Q, d), t and further variables by name -> (Q,) that evaluates the expression."""
     evaluated = prepare((expression,), values)
-    return lambda nodes, t: _fill_rows(evaluated({**_name_columns(nodes), "t": t}), len(nodes))[0]
+    return lambda nodes, t, **more: _fill_rows(evaluated({**_name_columns(nodes), "t": t, **more}), len(nodes))[0]
 
 
 def _name_columns(nodes: Array) -> dict[str, Array]:
@@ -223,10 +210,7 @@ def _fill_rows(values: list[Any], count: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class WeakIdentity:
-    """Identity (residual, v) = sum_l (flux_l, dv/dx_l) for all v that vanish on the boundary.
-
-    `flux` has the pairs (l, flux_l).
-    """
+    """Identity (residual, v) = sum_l (flux_l, dv/dx_l) for v = 0 on the boundary, with pairs (l, flux_l) in `flux`."""
 
     residual: sympy.Expr
     flux: tuple[tuple[int, sympy.Expr], ...]
@@ -250,9 +234,7 @@ def list_weak_identities(function: sympy.Expr, dimension: int) -> tuple[WeakIden
 def measure_defect(
     identity: WeakIdentity, dimension: int, values: Mapping[str, float], times: tuple[float, ...]
 ) -> float:
-    """Return the dual norm of the defect of an identity, relative to the L2 norm of its flux.
-
-    The result is zero if the defect does not come from a jump."""
+    """Return the dual norm of the defect relative to the L2 norm of the flux, or zero without a jump."""
     with np.errstate(all="ignore"):
         # the dual norm over all products of sines, which are orthogonal, and the norm of the flux
         lines, tested = [_make_sines(axis, PANELS[dimension], MODES[dimension]) for axis in range(dimension)], []
@@ -288,8 +270,7 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
     return bool(telling and jumps[-1] > LASTING * jumps[-1 - HALVINGS])
 
 
-@dataclass(frozen=True, eq=False)
-class _Line:
+class _Line(NamedTuple):
     """Nodes (n,) in one direction, and arrays (K, n) of weighted test functions, slopes and ones."""
 
     nodes: Array
@@ -335,11 +316,8 @@ def _test_identity(
         defect = defect - _integrate_products(
             component, [line.slopes if i == axis else line.values for i, line in enumerate(lines)]
         )
-    return (
-        defect,
-        [_integrate_products(each, ones) for each in flux],
-        [_integrate_products(each**2, ones) for each in flux],
-    )
+    means, squares = ([_integrate_products(each**power, ones) for each in flux] for power in (1, 2))
+    return defect, means, squares
 
 
 def _integrate_products(nodal: Array, functions: list[Array]) -> Array:

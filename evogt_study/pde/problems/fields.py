@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
-from evogt_study.formulas import RESERVED, SPACE, parameters_of, parse, prepare, symbol
+from evogt_study.formulas import RESERVED, SPACE, parameters_of, prepare, symbol
 from evogt_study.pde.domains import Box, UnitCube
 from evogt_study.pde.domains.box import to_box
 from evogt_study.pde.galerkin.problem import (
@@ -34,6 +34,7 @@ from evogt_study.pde.problems.terms import (
     Boundary,
     FormulaStatement,
     describe_boundary,
+    parse_term,
     read_boundary,
     read_domain,
 )
@@ -269,10 +270,7 @@ class FieldProblem(FormulaStatement):
 
     def until(self, final_time: float | None, /, **values: float) -> FieldData:
         """Return the problem for parameter values, with checks of its data up to `final_time`."""
-        for name in sorted(self.parameters ^ values.keys()):
-            wanted = "given a number" if name in self.parameters else f"one of {', '.join(sorted(self.parameters))}"
-            raise ParameterError(name, wanted, values.get(name))
-        data = FieldData(self, {name: float(value) for name, value in values.items()})
+        data = FieldData(self, self.read_values(self.parameters, values))
         data.check(final_time or 1.0)
         if self.terms is not None:
             lower, upper = np.asarray(to_box(self.domain).lower), np.asarray(to_box(self.domain).upper)
@@ -358,8 +356,7 @@ def _read_field(name: str, given: Any) -> Field:
 class SymbolicFields:
     """Expressions of all fields as functions of u - u_b, which is in the Galerkin space.
 
-    `slots` has the symbols of each field and its derivatives.  `coefficients` has c_0 = g and c_l = -F_l of each field,
-    which multiply a test function and its derivatives.  `faces` has the flux h of each natural face.
+    `slots` are the symbols of each field and its derivatives.  `coefficients` are c_0 = g and c_l = -F_l.
     """
 
     slots: tuple[tuple[sympy.Symbol, ...], ...]
@@ -379,13 +376,7 @@ def _parse_fields(problem: FieldProblem) -> SymbolicFields:
     every = {str(slot) for group in slots for slot in group}
 
     def read(text: str, key: str, *, solution: bool) -> sympy.Expr:
-        expression = parse(text, key)
-        used = {str(name) for name in expression.free_symbols}
-        if outside := used & set(SPACE[d:]):
-            raise FormulaError(f"`{key}` must use {d} coordinates, got {', '.join(sorted(outside))}")
-        if not solution and used & every:
-            raise FormulaError(f"`{key}` must be free of the fields, got {shorten(text)}")
-        return expression
+        return parse_term(text, key, d, without=() if solution else every)
 
     lifting = tuple(read(each.lifting, f"fields.{name}.lifting", solution=False) for name, each in problem.fields)
     stated = [each.exact for _, each in problem.fields if each.exact is not None]
@@ -450,7 +441,7 @@ class FieldData:
         """Domain of the problem."""
         return self.problem.domain
 
-    def functions(self, expressions: list[sympy.Expr]) -> Callable[[Mapping[str, Any]], list[Any]]:
+    def compile(self, expressions: Iterable[sympy.Expr]) -> Callable[[Mapping[str, Any]], list[Any]]:
         """Return a function that computes the expressions from fields, derivatives, coordinates and time."""
         return prepare(tuple(expressions), {name: self.values[name] for name in sorted(self.values)})
 
@@ -458,13 +449,12 @@ class FieldData:
         """Evaluate expressions in x and t at the nodes, (Q, d) -> (n, Q)."""
         known = {**dict(zip(SPACE, nodes.T, strict=False)), "t": t}
         with np.errstate(all="ignore"):
-            found = self.functions(list(expressions))(known)
+            found = self.compile(expressions)(known)
         return np.stack([np.broadcast_to(np.asarray(each, dtype=float), len(nodes)) for each in found])
 
     def exact(self, nodes: Array, t: float) -> Array:
         """Return the exact fields, (Q, d) -> (n, Q).  The problem must state `exact`."""
-        assert self.problem.symbolic.exact is not None  # noqa: S101  # callers check first
-        return self.at_points(self.problem.symbolic.exact, nodes, t)
+        return self.at_points(self.problem.symbolic.exact or (), nodes, t)
 
     def check(self, T: float) -> None:
         """Raise ProblemError if the data of a field are not finite or contradict each other up to T."""
@@ -473,18 +463,14 @@ class FieldData:
         shift = {slot: value - known for (slot, value), known in zip(at_exact.items(), self.lifted, strict=False)}
         for a, (name, each) in enumerate(self.problem.fields):
             box = self.problem.box(each)
-            faces = [
-                (face, h.subs(shift) if shift else sympy.S.Zero) for (b, face), h in symbolic.faces.items() if a == b
-            ]
-
-            def initial(nodes: Array, a: int = a) -> Array:
-                return np.asarray(self.at_points(symbolic.initial, nodes, 0.0)[a])
-
+            faces = {
+                face: h.subs(shift) if shift else sympy.S.Zero for (b, face), h in symbolic.faces.items() if a == b
+            }
             problem = Problem(
-                self.dimension, self._function(sympy.S.One), initial,
+                self.dimension, self._function(sympy.S.One), partial(self._evaluate_at_start, symbolic.initial[a]),
                 exact=None if symbolic.exact is None else self._function(symbolic.exact[a]),
                 lifting=Lifting(self._function(symbolic.lifting[a]), self._function(sympy.S.Zero), (), ()),
-                domain=box, faces=tuple(NaturalFace(face, self._function(h)) for face, h in faces),
+                domain=box, faces=tuple(NaturalFace(face, self._function(h)) for face, h in faces.items()),
                 boundary_tolerance=self.problem.boundary_tolerance,
             )  # fmt: skip
             inside = np.asarray(box.lower) + box.widths * np.linspace(0.03, 0.97, 24)[:, None]
@@ -503,6 +489,9 @@ class FieldData:
         """Liftings of all fields and their derivatives."""
         symbolic = self.problem.symbolic
         return tuple(_derive_slots(symbolic.slots, symbolic.lifting).values())
+
+    def _evaluate_at_start(self, expression: sympy.Expr, nodes: Array) -> Array:
+        return np.asarray(self.at_points((expression,), nodes, 0.0)[0])
 
     def _function(self, expression: sympy.Expr) -> NonSeparable:
         return NonSeparable(lambda nodes, t: self.at_points((expression,), nodes, t)[0])
@@ -526,10 +515,8 @@ class FaceTerm:
 class FormulaTerms:
     """Fluxes and sources of all fields as functions of named nodal values, with symbolic derivatives.
 
-    `slots` has the names of each field and its derivatives.  The function `values` returns the nonzero c_a,p for the
-    pairs (a, p) in `places`.  The functions `steady` and `varying` return the nonzero derivatives of c_a,p by s_b,q for
-    the indices (a, p, b, q) in `steady_places` and `varying_places`.  `algebraic` marks fields without a derivative in
-    time.
+    The function `values` returns the nonzero c_a,p for the pairs (a, p) in `places`.  The functions `steady` and
+    `varying` return the nonzero derivatives of c_a,p by s_b,q for (a, p, b, q) in `steady_places` and `varying_places`.
     """
 
     def __init__(self, data: FieldData) -> None:
@@ -538,7 +525,7 @@ class FormulaTerms:
         self.algebraic = tuple(each.algebraic for _, each in data.problem.fields)
         rows, flat = symbolic.coefficients, {slot for group in symbolic.slots for slot in group}
         self.places = [(a, p) for a, row in enumerate(rows) for p, c in enumerate(row) if c != 0]
-        self.values = data.functions([rows[a][p] for a, p in self.places])
+        self.values = data.compile([rows[a][p] for a, p in self.places])
         steady: dict[tuple[int, int, int, int], sympy.Expr] = {}
         varying: dict[tuple[int, int, int, int], sympy.Expr] = {}
         for a, p in self.places:
@@ -548,11 +535,11 @@ class FormulaTerms:
                     if slope != 0:
                         (varying if slope.free_symbols & (flat | {_TIME}) else steady)[a, p, b, q] = slope
         self.steady_places, self.varying_places = list(steady), list(varying)
-        self.steady, self.varying = data.functions([*steady.values()]), data.functions([*varying.values()])
+        self.steady, self.varying = data.compile(steady.values()), data.compile(varying.values())
         self.faces, slots = list[FaceTerm](), [group[0] for group in symbolic.slots]
         for (row, face), h in symbolic.faces.items():
             by = tuple(b for b, slot in enumerate(slots) if h.has(slot))
-            self.faces.append(FaceTerm(row, face, by, data.functions([h, *(sympy.diff(h, slots[b]) for b in by)])))
+            self.faces.append(FaceTerm(row, face, by, data.compile([h, *(sympy.diff(h, slots[b]) for b in by)])))
 
     def initial(self, nodes: Array) -> Array:
         """Return the initial values minus the liftings, (Q, d) -> (n, Q)."""

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import sympy
 
-from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
+from evogt_study.errors import FormulaError, ProblemError, shorten
 from evogt_study.formulas import RESERVED, parameters_of, parse
 from evogt_study.pde.galerkin.problem import (
     Lifting,
@@ -181,24 +181,9 @@ class FormulaProblem(FormulaStatement):
         """Names of the parameters in the formulas."""
         return derive_terms(self).parameters
 
-    # positional, because a formula may have a parameter named final_time
     def until(self, final_time: float | None, /, **values: float) -> Problem:
-        """Return the problem for parameter values, with checks of its data up to `final_time`.
-
-        Raises ProblemError if the solution differs from the boundary values, or if a jump in a formula makes a
-        symbolic derivative wrong.
-        """
-        data = derive_terms(self)
-        where, known = f"problem {self.name}" if self.name else "problem", ", ".join(sorted(data.parameters)) or "none"
-        for unknown in sorted(set(values) - data.parameters):
-            wanted = f"one of the problem's parameters ({known})"
-            raise ParameterError(unknown, wanted, values[unknown], where=where)
-        for missing in sorted(data.parameters - set(values)):
-            raise ParameterError(missing, "given a number", None, where=where)
-        for name, value in values.items():
-            if isinstance(value, (str, bytes)) or not np.isfinite(value):
-                raise ParameterError(name, "a finite number", value)
-        values = {name: float(value) for name, value in values.items()}
+        """Return the problem for parameter values.  Raises ProblemError if its data up to `final_time` disagree."""
+        data, values = derive_terms(self), self.read_values(self.parameters, values)
         places, initial = _find_far_places(self.domain, final_time or 1.0), expressions.at_nodes(data.initial, values)
 
         def make(expression: sympy.Expr) -> SpaceTimeFunction:
@@ -238,7 +223,11 @@ class FormulaProblem(FormulaStatement):
                 lifting = replace(lifting, flux=tuple(map(table.scale, lifting.gradient)))
             problem = replace(problem, diffusion=Separable(lambda nodes: table(nodes)[None]), lifting=lifting)
         check_data(problem, final_time, list(map(make, data.flux or ())))
-        _check_weak_forms(self, problem, final_time or 1.0)
+        broken = _find_broken_claim(self, final_time or 1.0, tuple(values.items()))
+        if broken is not None:
+            instead = "" if data.exact is None else ", or state `initial` and `source` instead of `exact`"
+            got = f"a relative defect of {broken[1]:.2g} in the weak form{describe_parameters(problem)}"
+            raise ProblemError(f"{broken[0]}, got {got}. Smooth the formulas{instead}")
         return problem
 
 
@@ -313,11 +302,7 @@ def derive_terms(statement: FormulaProblem) -> Derived:
 
 @lru_cache(maxsize=64)
 def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
-    """Return the weak identities that the formulas must satisfy, each with its text for messages.
-
-    The solution u and the lifting u_b must be in H1.  The weak form (f - u_t - F'(u) - b . grad u + g, v) =
-    (A grad u, grad v) must hold.
-    """
+    """Return the weak identities of u, of the equation and of the lifting, each with its text for messages."""
     data, dimension = derive_terms(statement), statement.dimension
     claims = []
     if data.exact is not None:
@@ -353,30 +338,14 @@ def _check_evaluable(*expressions: sympy.Expr) -> None:
             raise FormulaError(f"the formulas must be smooth and real, got {got}")
 
 
-# Derivatives do not show a jump.  The source would miss the term of the jump, and every method would converge to a
-# function that is not `exact`.
-def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: float) -> None:
-    """Raise ProblemError, with the measured defect, if symbolic and weak derivatives differ."""
-    broken = _find_broken_claim(statement, final_time, tuple(problem.parameters.items()))
-    if broken is not None:
-        wanted, defect = broken
-        instead = "" if problem.exact is None else ", or state `initial` and `source` instead of `exact`"
-        raise ProblemError(
-            f"{wanted}, got a relative defect of {defect:.2g} in the weak form{describe_parameters(problem)}. "
-            f"Smooth the formulas{instead}"
-        )
-
-
 @lru_cache(maxsize=1024)  # the cases of a study share few problems, but create a problem for each case
 def _find_broken_claim(
     statement: FormulaProblem, final_time: float, values: tuple[tuple[str, float], ...]
 ) -> tuple[str, float] | None:
     """Return the text and the defect of the first identity that the formulas violate for these parameters."""
-    times = tuple(part * final_time for part in _LOOKED_AT)
-    box = statement.domain.inner_box()
+    times, box = tuple(part * final_time for part in _LOOKED_AT), statement.domain.inner_box()
     for wanted, identity in _list_claims(statement):
-        defect = measure_defect(identity.on(*box), statement.dimension, dict(values), times)
-        if defect:
+        if defect := measure_defect(identity.on(*box), statement.dimension, dict(values), times):
             return wanted, defect
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -170,7 +170,7 @@ class SymbolicTerms:
         advection = () if statement.advection is None else texts_of(statement.advection, "advection", d)
         reaction = sympy.S.Zero
         if statement.reaction is not None:
-            reaction = parse_term(statement.reaction, "reaction", d, solution=True)
+            reaction = parse_term(statement.reaction, "reaction", d, without=())
         diffusion = sympy.S.One if isinstance(raw, GridTable) else _diffusion(raw, d)
         parsed, faces = tuple(parse_term(text, "advection", d) for text in advection), []
         for face, data in statement.boundary:
@@ -249,19 +249,19 @@ def texts_of(raw: Any, key: str, dimension: int) -> tuple[str, ...]:
     return tuple(raw)
 
 
-def parse_term(text: str, key: str, dimension: int, *, steady: bool = False, solution: bool = False) -> sympy.Expr:
-    """Parse a formula in the coordinates and t, and in u if `solution` is True.  Raises FormulaError."""
+def parse_term(
+    text: str, key: str, dimension: int, *, steady: bool = False, without: Collection[str] = ("u",)
+) -> sympy.Expr:
+    """Parse a formula in the coordinates, t and parameters, but not in the fields `without`.  Raises FormulaError."""
     expression = parse(text, key)
-    outside = {str(name) for name in expression.free_symbols} & set(SPACE[dimension:])
-    if outside:
+    used = {str(name) for name in expression.free_symbols}
+    if outside := used & set(SPACE[dimension:]):
         wanted = f"the coordinates {', '.join(SPACE[:dimension])} of a {dimension}-D problem"
         raise FormulaError(f"`{key}` must use {wanted}, got {', '.join(sorted(outside))} in {text!r}")
-    if expression.has(SOLUTION) and not solution:
-        raise FormulaError(
-            f"`{key}` must not contain the solution u, got {text!r}. Write a term in u as `reaction`, or rename the "
-            "parameter"
-        )
-    if steady and expression.has(symbol("t")):
+    if fields := sorted(used.intersection(without)):
+        remedy = f"Write a term in {fields[0]} as `reaction`, or rename the parameter"
+        raise FormulaError(f"`{key}` must not contain the solution {fields[0]}, got {text!r}. {remedy}")
+    if steady and "t" in used:
         raise FormulaError(f"`{key}` must not depend on t, got {text!r}")
     return expression
 
@@ -274,6 +274,7 @@ class FormulaStatement:
     boundary: Any
     boundary_tolerance: float
     final_time: float | None
+    name: str
 
     def read_geometry(self) -> None:
         """Convert boundary and domain to their normal form.  Raises ParameterError for an invalid value."""
@@ -296,9 +297,21 @@ class FormulaStatement:
         """
         return self.until(self.final_time, **values)
 
+    # positional, because a formula may have a parameter named final_time
     def until(self, final_time: float | None, /, **values: float) -> Any:
         """Return the problem for parameter values, with checks of its data up to `final_time`."""
         raise NotImplementedError
+
+    def read_values(self, names: Set[str], values: Mapping[str, Any]) -> dict[str, float]:
+        """Return the values of the parameters `names`.  Raises ParameterError for a missing, unknown or wrong value."""
+        where, known = f"problem {self.name}" if self.name else "problem", ", ".join(sorted(names)) or "none"
+        for name in sorted(names ^ values.keys(), key=lambda name: (name in names, name)):
+            wanted = "given a number" if name in names else f"one of the problem's parameters ({known})"
+            raise ParameterError(name, wanted, values.get(name), where=where)
+        for name, value in values.items():
+            if isinstance(value, (str, bytes)) or not np.isfinite(value):
+                raise ParameterError(name, "a finite number", value)
+        return {name: float(value) for name, value in values.items()}
 
 
 def describe_boundary(boundary: Boundary) -> dict[str, Any]:
