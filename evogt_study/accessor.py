@@ -27,8 +27,7 @@ from evogt_study.analysis.sensitivity import check_known, sensitivity, variance_
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables import find_variables
 from evogt_study.errors import ResultError
-from evogt_study.results.netcdf import finished_so_far, open_result
-from evogt_study.results.run_metadata import with_status_names
+from evogt_study.results.netcdf import finished_so_far, open_result, with_status_names
 from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
 
 if TYPE_CHECKING:

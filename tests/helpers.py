@@ -8,8 +8,7 @@ from pathlib import Path
 import tomli_w
 import xarray as xr
 
-from evogt_study.results.netcdf import read_result, write_result
-from evogt_study.results.run_metadata import with_status_codes
+from evogt_study.results.netcdf import read_result, with_status_codes, write_result
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here

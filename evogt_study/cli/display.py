@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from evogt_study.errors import Completeness
     from evogt_study.operations.progress import Listener, ProgressEvent
-    from evogt_study.results.run_summary import RunSummary
+    from evogt_study.results.provenance import RunSummary
 
 LINE_SECONDS = 5.0
 BAR_WIDTH = 30
@@ -111,7 +111,7 @@ def format_messages(path: Path, phase: str, found: Completeness, study: str) -> 
 def format_software(data: xr.Dataset) -> Iterator[str]:
     """Yield a line for each set of versions if several sets of versions computed the runs."""
     from evogt_study.analysis.runs import KEYS, count_runs, number_runs
-    from evogt_study.results.run_metadata import software_sets
+    from evogt_study.results.netcdf import software_sets
 
     sets = software_sets(data)
     if len(sets) < 2:

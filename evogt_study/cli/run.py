@@ -220,12 +220,12 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
 
 def _describe_precision(precision: Precision, table: RunTable | None) -> str:
     """Return a line with the estimated number of runs for a target precision."""
-    from evogt_study.results.decisions import decisions
+    from evogt_study.study.phases import decide_setups
 
     goal = precision.goal
     width = f"{100.0 * goal.half_width:g} %" if goal.relative else f"{goal.half_width:g}"
     what = f"{goal.statistic} of {precision.variable} to a half width of {width}"
-    if table is None or not (made := decisions(precision, table)):
+    if table is None or not (made := decide_setups(precision, table)):
         return f"then seeds until each setup has the {what}, at most {goal.max_seeds:,} (no estimate yet)"
     done, expected = sum(bool(each.reason) for each in made.values()), sum(each.expected for each in made.values())
     return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} setups have all seeds"

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from evogt_study.errors import EvogtError
 from evogt_study.methods.python_files import read_file_sources
-from evogt_study.results.provenance import PLAN, plan_digest
-from evogt_study.results.run_summary import RunSummary, read_summary
+from evogt_study.results.provenance import PLAN, RunSummary, plan_digest, read_summary
 from evogt_study.storage.files import MAX_STUDY_BYTES, default_result, parse_toml, read_text, shard_folder
 from evogt_study.storage.lease import lock_result
 

@@ -17,8 +17,13 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError, shorten
 from evogt_study.results.dataset import DECLARATION, records_of
 from evogt_study.results.finished import ResultFile, check_file, read_unfinished
-from evogt_study.results.netcdf import load_result, open_partial_result
-from evogt_study.results.run_metadata import returned_attributes, returned_coordinates, select_metadata
+from evogt_study.results.netcdf import (
+    load_result,
+    open_partial_result,
+    returned_attributes,
+    returned_coordinates,
+    select_metadata,
+)
 from evogt_study.schema.records import ATTRIBUTE, EXACT, RunRecords
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import COORDINATES, MAIN, PILOT, RUN_METADATA, Status

@@ -21,32 +21,29 @@ from evogt_study.errors import InputError, ResultError, StudyError, shorten
 from evogt_study.operations.complete import summarize
 from evogt_study.operations.diff import RunsOfResult, differences, software_changes
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes, with_room
-from evogt_study.results.decisions import find_planned_seeds
+from evogt_study.results.index import DIGESTS
 from evogt_study.results.netcdf import (
-    MAX_LOADED_BYTES,
-    load_result,
-    open_result,
-    open_written,
-    read_result,
-    write_result,
-)
-from evogt_study.results.provenance import PLAN, package_version
-from evogt_study.results.reopened import CODE, choice_in, point, study_in
-from evogt_study.results.run_metadata import (
     CONCATENATED,
-    DIGESTS,
+    MAX_LOADED_BYTES,
     RECORDED,
     RESULT_SCHEMA,
     RETURNED_ATTRIBUTES,
     SCHEMA_VERSION,
     SOFTWARE_SETS,
     lacks_parts,
+    load_result,
+    open_result,
+    open_written,
+    read_result,
     returned_attributes,
     returned_coordinates,
     software_sets,
     with_status_codes,
     with_status_names,
+    write_result,
 )
+from evogt_study.results.provenance import PLAN, package_version
+from evogt_study.results.reopened import CODE, choice_in, point, study_in
 from evogt_study.results.table import NOT_OK, Cells, RunTable
 from evogt_study.schema.records import EXACT, classify_dtype
 from evogt_study.schema.variables import (
@@ -62,7 +59,7 @@ from evogt_study.storage.files import check_result_place, parse_toml, paths_of
 from evogt_study.storage.lease import lock_result
 from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.model import write_toml
-from evogt_study.study.phases import Candidate, Pilot, join_values
+from evogt_study.study.phases import Candidate, Pilot, find_planned_seeds, join_values
 from evogt_study.study.plan import Plan, plan_phase
 from evogt_study.study.study import Study, check_study, describe_changes
 

@@ -38,7 +38,6 @@ from evogt_study.operations.complete import summarize
 from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, ProgressEvent, notebook_display, with_progress_file
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
-from evogt_study.results.decisions import choose_parameters, fill_until_precise
 from evogt_study.results.finished import (
     FinishedRuns,
     describe,
@@ -47,10 +46,8 @@ from evogt_study.results.finished import (
     with_recorded_code,
     write_shard,
 )
-from evogt_study.results.netcdf import open_written, write_result
-from evogt_study.results.provenance import read_versions
-from evogt_study.results.run_metadata import with_status_names
-from evogt_study.results.run_summary import RunSummary
+from evogt_study.results.netcdf import open_written, with_status_names, write_result
+from evogt_study.results.provenance import RunSummary, read_versions
 from evogt_study.results.table import FINISHED, RunTable
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
 from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_accuracy
@@ -65,8 +62,8 @@ from evogt_study.storage.files import (
 )
 from evogt_study.storage.lease import count_active_claims, find_writer, lock_result, make_temporary_folder
 from evogt_study.study.case_space import ParameterTable, join_names
-from evogt_study.study.phases import Phase
-from evogt_study.study.plan import Plan, count_needs
+from evogt_study.study.phases import Phase, choose_parameters
+from evogt_study.study.plan import Plan, count_needs, fill_until_precise
 from evogt_study.study.study import Study, check_study
 from evogt_study.text import print_line
 from evogt_study.workers.executor import Executor, InProcess, ParallelExecutor

@@ -27,11 +27,9 @@ from evogt_study.errors import (
 from evogt_study.methods.code import CodeKind, MethodSpec, UserCode
 from evogt_study.operations.diff import Difference, differences, read_runs, software_changes
 from evogt_study.results.dataset import dataset, global_attributes
-from evogt_study.results.decisions import choose_parameters
 from evogt_study.results.index import Inspection, inspect
-from evogt_study.results.netcdf import load_result, open_partial_result, open_phases
+from evogt_study.results.netcdf import load_result, open_partial_result, open_phases, select_metadata
 from evogt_study.results.reopened import ResultWithPlan, any_phase, code_to_run, files_of, point, read_plans
-from evogt_study.results.run_metadata import select_metadata
 from evogt_study.results.table import RunTable, are_equal
 from evogt_study.schema.records import COORDINATE, VARIABLE, Case, RunRecords
 from evogt_study.schema.values import Value, find_value, text_label, to_canonical
@@ -39,7 +37,7 @@ from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
 from evogt_study.storage.arrays import slabs
 from evogt_study.storage.files import description_path, resolve_link
 from evogt_study.study.case_space import CaseSpace, join_names
-from evogt_study.study.phases import join_values
+from evogt_study.study.phases import choose_parameters, join_values
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here

@@ -23,13 +23,12 @@ from evogt_study.methods.code import CodeKind
 from evogt_study.methods.command import Program, is_command
 from evogt_study.methods.python_files import find_imported_files, read_source
 from evogt_study.operations.verify import verify
-from evogt_study.results.netcdf import open_phases
+from evogt_study.results.netcdf import open_phases, software_sets
 from evogt_study.results.reopened import find_code, study_in
-from evogt_study.results.run_metadata import software_sets
 from evogt_study.schema.variables import MAIN
 from evogt_study.study.designs import SECTION, parse_table
 from evogt_study.study.model import PublicationTable
-from evogt_study.study.parameter_values import SourceLocation
+from evogt_study.study.reading import SourceLocation
 from evogt_study.study.study import Study
 
 IN_WORDS = frozenset({"name", "title", "source", "publication"})

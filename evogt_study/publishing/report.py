@@ -36,7 +36,7 @@ from evogt_study.plots.comparison import compare_axis, has_comparison, name_setu
 from evogt_study.plots.groups import PlotRequest, make_title
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.run_metadata import returned_coordinates, software_sets
+from evogt_study.results.netcdf import returned_coordinates, software_sets
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import MAIN, RUN_METADATA, list_accuracy_warnings
 from evogt_study.study.case_space import join_names

@@ -15,9 +15,7 @@ import xarray as xr
 from xarray.core import indexing
 
 from evogt_study.methods.current_run import SEED, STREAMS
-from evogt_study.results import run_metadata
-from evogt_study.results.decisions import precision_coordinates
-from evogt_study.results.netcdf import RunArray
+from evogt_study.results import netcdf
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.table import Cells, RunColumn, RunTable, are_equal
 from evogt_study.schema import variables
@@ -26,6 +24,7 @@ from evogt_study.schema.values import Value, make_coordinate, text_label
 from evogt_study.schema.variables import MAIN, OUTPUT, RUN_METADATA, Status, status_codes
 from evogt_study.storage.arrays import Packed, pad_of
 from evogt_study.study.case_space import CaseSpace
+from evogt_study.study.phases import precision_coordinates
 from evogt_study.study.plan import Order
 from evogt_study.study.study import Study
 
@@ -77,7 +76,7 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
     for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
         coords |= {} if precision is None else precision_coordinates(precision, table)
     recorded = sorted(name for name, each in columns.items() if each.role == COORDINATE)
-    attributes[run_metadata.RECORDED] = " ".join(recorded)
+    attributes[netcdf.RECORDED] = " ".join(recorded)
     first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
     data = {name: data[name] for name in (*first, *sorted(data.keys() - {*first}))} | _make_run_metadata(table)
     coords = {name: _to_variable(*each) if isinstance(each, tuple) else each for name, each in coords.items()}
@@ -169,7 +168,7 @@ def _over_axes(
 def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of returned Datasets under unused names.  `coords` gets attributes that differ."""
     attributes, places = dict[str, Any](), dict[str, str]()
-    own = {*global_attributes(study, table.plan.phase), *run_metadata.OWN_ATTRIBUTES} if table.attributes else set()
+    own = {*global_attributes(study, table.plan.phase), *netcdf.OWN_ATTRIBUTES} if table.attributes else set()
     for name, column in sorted(table.attributes.items()):
         common = column.common_value()
         if common is not None and column.present[table.status == Status.ok].all():
@@ -179,7 +178,7 @@ def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], dat
         places[name] = f"{name}_attribute" if name in coords or name in data else name
         described = {"long_name": name, "comment": "attribute of the returned Dataset"}
         coords[places[name]] = _over_axes(column.load(), column, column.dims, table.plan.space, described)
-    return attributes | ({run_metadata.RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
+    return attributes | ({netcdf.RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -199,7 +198,7 @@ def _of_runs(
         shown, encoding = with_room(dtype, column.data.limits[column.present], lambda: column.load(lengths))
     if dtype.kind == "b":
         attributes = {**attributes, **_TRUTH}
-    data = indexing.LazilyIndexedArray(RunArray(column, space.shape, lengths, shown))
+    data = indexing.LazilyIndexedArray(netcdf.RunArray(column, space.shape, lengths, shown))
     return xr.Variable(space.names + dims, data, attributes, encoding, fastpath=True)
 
 
@@ -299,7 +298,7 @@ def _make_run_metadata(table: RunTable) -> dict[str, xr.Variable]:
     sets = sorted({table.software_sets[number] for number in used})
     # sorted, since runs arrive in any order and a result must not depend on it. The number -1 picks the last entry
     renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
-    flags, versions = variables.STATUS_FLAGS, {run_metadata.SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))}
+    flags, versions = variables.STATUS_FLAGS, {netcdf.SOFTWARE_SETS: json.dumps(list(map(json.loads, sets)))}
     columns: dict[str, tuple[Any, dict[str, Any]]] = {
         "run_status": (table.status, flags), "run_message": (table.messages, {}), OUTPUT: (table.outputs, {}),
         "run_attempts": (table.attempts, {}), "run_seconds": (table.wall_seconds, {}), "run_key": (table.keys, {}),
@@ -317,7 +316,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
     """Return the title, provenance and text of a study under the attribute names of CF and ACDD."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
-        run_metadata.RESULT_SCHEMA: run_metadata.SCHEMA_VERSION,
+        netcdf.RESULT_SCHEMA: netcdf.SCHEMA_VERSION,
         "Conventions": "CF-1.11, ACDD-1.3",
         "title": (study.title or study.name) + (f" ({phase} runs)" if phase != MAIN else ""),
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
@@ -343,11 +342,11 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
 def records_of(data: xr.Dataset) -> RunRecords:
     """Return the runs of a result as records, in the order of its axes."""
     # with sorted names, since version sets are compared as text
-    sets = [json.dumps(entry, sort_keys=True) for entry in run_metadata.software_sets(data)]
+    sets = [json.dumps(entry, sort_keys=True) for entry in netcdf.software_sets(data)]
     status = status_codes(data["run_status"]).ravel()
     done = np.flatnonzero(status != Status.not_run)
     ok = np.flatnonzero(status[done] == Status.ok)
-    places, recorded = run_metadata.returned_attributes(data), run_metadata.returned_coordinates(data)
+    places, recorded = netcdf.returned_attributes(data), netcdf.returned_coordinates(data)
     names = {str(name): (str(name), VARIABLE) for name in data.data_vars if name not in RUN_METADATA}
     names |= {name: (name, COORDINATE) for name in recorded}
     names |= {place: (name, ATTRIBUTE) for name, place in places.items() if place in data.coords}

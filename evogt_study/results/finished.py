@@ -1,20 +1,17 @@
 """Keep finished runs on disk, and find them in a result file, its shards, its store, and other results.
 
-A shard has the records of one batch.  The store keeps runs that are no longer part of the study.  `FinishedRuns` fills
-the table of a plan.  It reads all run keys of a source, but only the runs that the plan needs.
+A shard has the records of one batch.  The store keeps runs that are no longer part of the study.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +19,10 @@ import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, PilotError, ResultError, StoreWarning, StudyError, warn
 from evogt_study.methods.code import find_declared_code
+from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes, records_of
-from evogt_study.results.decisions import choose_parameters, fill_until_precise
 from evogt_study.results.index import NO_INDEX, Index, Inspection, append, damage, inspect, pack_records, read_index
-from evogt_study.results.netcdf import load_result, open_phases
 from evogt_study.results.provenance import package_version
-from evogt_study.results.run_metadata import CONCATENATED, RECORDED, RETURNED_ATTRIBUTES, select_metadata
 from evogt_study.results.table import FINISHED, NOT_OK, RunTable
 from evogt_study.schema.records import VARIABLE, RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
@@ -45,12 +40,15 @@ from evogt_study.storage.files import (
 from evogt_study.storage.files import shard_folder as shard_folder
 from evogt_study.storage.lease import remove_claims
 from evogt_study.study.case_space import Keys, ParameterTable
-from evogt_study.study.plan import Plan
+from evogt_study.study.phases import choose_parameters
+from evogt_study.study.plan import Plan, fill_until_precise
 from evogt_study.study.study import Study, describe_changes
 
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors in reading a description that this package did not write."""
 SUFFIX = ".shard"
+PART_BYTES = 2**22  # bytes of a result that are in memory at the same time, at least one run
+KeyFilter = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]  # returns which of several keys are wanted
 
 
 def shard_files(folder: Path) -> list[Path]:
@@ -74,19 +72,13 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
     return path
 
 
-def read_shard(path: Path, index: Index | None = None) -> RunRecords:
-    """Return the records of a shard.  Arrays stay in the file.  Raises ResultError if the shard is damaged."""
-    index = index or read_shard_index(path)
-    for found in damage(path, index):
-        raise DamagedResultError(f"{path} is damaged: {found}")
-    return index.phases[""]
-
-
-def read_shard_index(path: Path) -> Index:
-    """Return the index of a shard, with the run keys and the description of its runs."""
+def read_shard(path: Path, is_checked: Callable[[Keys], bool] = lambda keys: True) -> Index:
+    """Return the index of a shard.  Check its bytes if `is_checked` accepts its keys.  Raises ResultError."""
     index = read_index(path)
     if index is None or "" not in index.phases:
         raise DamagedResultError(f"{path} is damaged: it has no valid index")
+    for found in damage(path, index) if is_checked(index.keys) else ():
+        raise DamagedResultError(f"{path} is damaged: {found}")
     return index
 
 
@@ -97,14 +89,10 @@ def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> 
     if not folder.exists():
         return
     close_files()  # a file server keeps a file that is open, and then its folder
-    description.unlink(missing_ok=True)
-    (folder / PROGRESS).unlink(missing_ok=True)
+    shards = (path for path in shard_files(folder) if path not in foreign)
+    for path in (description, folder / PROGRESS, *shards):
+        path.unlink(missing_ok=True)
     remove_claims(folder / CLAIMS)
-    with os.scandir(folder) as entries:  # one by one: there may be millions
-        for entry in entries:
-            path = folder / entry.name
-            if path.suffix == SUFFIX and path not in foreign:
-                path.unlink(missing_ok=True)
     remove_empty(folder)
 
 
@@ -113,11 +101,6 @@ def remove_empty(folder: Path) -> None:
     """Remove a folder if it is empty."""
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
-
-
-PART_BYTES = 2**22  # bytes of a result that are in memory at the same time, at least one run
-KeyFilter = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]  # returns which of several keys are wanted
-Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -148,19 +131,20 @@ class ResultFile:
                 if len(rows):
                     yield _with_variables(records.select_rows(rows), variables)
             return
-        with open_phases(self.path) as groups:  # joined results have no runs that a study could reuse
-            for data in (each for each in groups.values() if CONCATENATED not in each.attrs):
+        with netcdf.open_phases(self.path) as groups:  # joined results have no runs that a study could reuse
+            for data in (each for each in groups.values() if netcdf.CONCATENATED not in each.attrs):
                 if variables is not None:
                     # recorded coordinates are of no use without the variables along them
-                    data = select_metadata(data, variables).assign_attrs({RECORDED: "", RETURNED_ATTRIBUTES: "{}"})
+                    none = {netcdf.RECORDED: "", netcdf.RETURNED_ATTRIBUTES: "{}"}
+                    data = netcdf.select_metadata(data, variables).assign_attrs(none)
                 status = data["run_status"]
                 size = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)  # of a run, not read
                 for slab in slabs(status.shape, max(1, min(SLAB, PART_BYTES // max(1, size)))):
                     part = data.isel(dict(zip(status.dims, slab, strict=True)))
                     # keys first: a part without a wanted run is not loaded
-                    keys = load_result(self.path, part[["run_key"]])["run_key"].values
+                    keys = netcdf.load_result(self.path, part[["run_key"]])["run_key"].values
                     if knows(list(map(str, keys.ravel()))).any():
-                        yield records_of(load_result(self.path, part))
+                        yield records_of(netcdf.load_result(self.path, part))
 
 
 def _with_variables(records: RunRecords, variables: Sequence[str] | None) -> RunRecords:
@@ -191,24 +175,20 @@ class ShardFolder:
 
     def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
         """Yield records as `ResultFile.records` does.  The runs of unreadable shards count as not run."""
-        for path, index in self.indices():
-            records = self._read(partial(read_shard, index=index), path) if knows(index.keys).any() else None
-            if records is not None:
-                yield _with_variables(records, variables)
+        for _, index in self.indices(lambda keys: bool(knows(keys).any())):
+            if knows(index.keys).any():
+                yield _with_variables(index.phases[""], variables)
 
-    def indices(self) -> Iterator[tuple[Path, Index]]:
-        """Yield the path and the index of each readable shard."""
+    def indices(self, is_checked: Callable[[Keys], bool] = lambda keys: False) -> Iterator[tuple[Path, Index]]:
+        """Yield the path and the index of each readable shard.  `is_checked` is as in `read_shard`."""
         for path in shard_files(self.path):
-            index = self._read(read_shard_index, path) if self.among is None or path in self.among else None
-            if index is not None:
-                yield path, index
-
-    def _read(self, read: Callable[[Path], Read], path: Path) -> Read | None:
-        try:
-            return read(path)
-        except ResultError as error:
-            self.unread[path] = error
-            return None
+            if self.among is None or path in self.among:
+                try:
+                    index = read_shard(path, is_checked)
+                except ResultError as error:
+                    self.unread[path] = error
+                else:
+                    yield path, index
 
 
 RunSource = ResultFile | ShardFolder  # a place with finished runs of any study
@@ -242,12 +222,11 @@ def source_at(path: Path) -> Iterator[RunSource]:
 
 
 class FinishedRuns:
-    """Reader of the finished runs of a study with the result `path`.
+    """Reader of the finished runs of a study in its result `path`, shards and store, in the folder, and in `others`.
 
-    The reader uses the result, its shards, its store, other results and stores in the folder, and `others`.  The reader
-    stops when no run is missing.  `tables` has the table of each phase, the last phase first.  `reused` has the
-    number of runs from each place, by phase.  `left_out` has the errors of unreadable places.  `check` compares
-    results with their checksums.  Raises ResultError if the file at `path` is not a result of this study.
+    `tables` has the table of each phase, the last phase first.  `reused` has the number of runs from each place, by
+    phase.  `left_out` has the errors of unreadable places.  `check` compares results with their checksums.  Raises
+    ResultError if the file at `path` is not a result of this study.
     """
 
     def __init__(self, study: Study, path: Path, others: Sequence[Path] = (), *, check: bool = True) -> None:
@@ -327,15 +306,14 @@ class FinishedRuns:
     # a second command that computes nothing must not change the history
     def history_of(self, phase: str, now: str, computed: bool) -> str:
         """Return the history of a phase.  The history ends with the line `now` if the phase has new runs."""
-        before = self.history.get(phase, "").splitlines()
-        elsewhere = self.places(phase, but={source.path for source in self.own()})
-        line = [now + f", with runs that were there: {elsewhere}" * bool(elsewhere)]
-        return "\n".join(before + (line if computed or elsewhere else []))
+        before, elsewhere = self.history.get(phase, "").splitlines(), self.places(phase, but=self.own())
+        line = now + f", with runs that were there: {elsewhere}" * bool(elsewhere)
+        return "\n".join([*before, *([line] if computed or elsewhere else [])])
 
-    def places(self, phase: str, but: Container[Path] = ()) -> str:
+    def places(self, phase: str, but: Iterable[RunSource] = ()) -> str:
         """Return the sources of the reused runs of a phase, such as "4 from a.nc, 2 from b.nc.store"."""
-        reused = self.reused.get(phase, {}).items()
-        return ", ".join(f"{count:,} from {path}" for path, count in reused if count and path not in but)
+        reused, own = self.reused.get(phase, {}).items(), {source.path for source in but}
+        return ", ".join(f"{count:,} from {path}" for path, count in reused if count and path not in own)
 
     def is_planned(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
         """Return which of `keys` are in a plan that `fill` has received."""
@@ -398,7 +376,7 @@ def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str]
             known = parse_json(read_bytes(description_path(path)))
             return {}, {"study": str(known["text"]), "code": str(known[DECLARATION])}
         return {}, {}
-    with _explain_conflict(), open_phases(path) as groups:
+    with _explain_conflict(), netcdf.open_phases(path) as groups:
         attributes = groups[MAIN].attrs
         inspected = inspect(path) if check else Inspection([], [])
         if inspected.broken:
@@ -459,13 +437,11 @@ def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> Fin
     path = description_path(result)
     try:
         known = parse_json(read_bytes(path))
-        folder, written = Path(known["file"]).parent, known[DECLARATION]
+        text, file, written = (known[key] for key in ("text", "file", DECLARATION))
         study = Study.from_text(
-            known["text"],
-            known["file"],
-            find_user_code=lambda reference, _: find_declared_code(reference, folder, written),
+            text, file, find_user_code=lambda name, _: find_declared_code(name, Path(file).parent, written),
             recorded=True,
-        )
+        )  # fmt: skip
     except FileNotFoundError:
         return None
     except UNUSABLE as error:
@@ -484,10 +460,10 @@ def read_partial_result(result: Path, variables: Sequence[str] | None = None) ->
             found[phase] = data.load().assign_attrs(global_attributes(reader.study, phase) | data.attrs)
         # until earlier phases have chosen, the main phase has the runs of the earlier result
         if result.exists() and not {MAIN, *EARLIER_PHASES} <= found.keys():
-            with open_phases(result) as groups:  # without its study
+            with netcdf.open_phases(result) as groups:  # without its study
                 for phase in groups.keys() - found.keys():
-                    old = groups[phase] if variables is None else select_metadata(groups[phase], variables)
-                    found[phase] = load_result(result, old)
+                    old = groups[phase] if variables is None else netcdf.select_metadata(groups[phase], variables)
+                    found[phase] = netcdf.load_result(result, old)
         return found
 
     return files.retry_if_replaced(result, read)

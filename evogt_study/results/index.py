@@ -26,7 +26,7 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from evogt_study.errors import DamagedResultError, ResultError
-from evogt_study.results.run_summary import END, MAGIC, RunSummary, append_summary
+from evogt_study.results.provenance import END, MAGIC, RunSummary, append_summary
 from evogt_study.schema.records import COORDINATE, RunRecords, Stack
 from evogt_study.schema.variables import MAIN, PREFIX, Status
 from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, dtype_in_file, unpack_bytes

@@ -1,12 +1,10 @@
-"""Write and read the result file.
-
-One process writes a complete file or no file.  HDF5 is not thread-safe, so every access holds `HDF5_LOCK`.
-"""
+"""Write and read the result file and its run metadata.  HDF5 is not thread-safe, so every access holds `HDF5_LOCK`."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -25,12 +23,13 @@ from xarray.backends import BackendArray
 from xarray.coding.variables import lazy_elemwise_func  # type: ignore[attr-defined]
 from xarray.core import indexing
 
-from evogt_study.errors import ResultError
-from evogt_study.results.index import UNREADABLE, WHOLE_BYTES, Index, append, check_sizes, no_netcdf, variable_digest
-from evogt_study.results.run_metadata import DIGESTS, check_result
-from evogt_study.results.run_summary import RunSummary
+from evogt_study.errors import DamagedResultError, ResultError, shorten
+from evogt_study.results import index
+from evogt_study.results.index import DIGESTS, UNREADABLE
+from evogt_study.results.provenance import RunSummary
+from evogt_study.schema import variables as schema
 from evogt_study.schema.records import RunRecords
-from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, find_group_name
+from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, find_group_name, status_codes
 from evogt_study.storage import arrays
 from evogt_study.storage.arrays import File, Form, pack
 from evogt_study.storage.files import checksum, description_path, make_folder, resolve_link, write_atomically
@@ -42,6 +41,18 @@ if TYPE_CHECKING:
 CHUNK_CACHE = 2**22  # bytes of the cache of HDF5 for each variable: at least one slab; by default 64 MiB
 MAX_LOADED_BYTES = 10**9  # bytes of a result up to which it is returned in memory
 PLAIN_BYTES = 2**14  # bytes of a variable up to which it is neither chunked nor compressed
+RECORDED = "recorded_coordinates"  # global attribute: names of the coordinates that runs returned
+RETURNED_ATTRIBUTES = "returned_attributes"
+"""Name of a global attribute.  Its JSON maps attributes of returned Datasets to their names in the result."""
+CONCATENATED = "concatenated_from"  # global attribute of a joined result: the global attributes of its parts, as JSON
+OWN_ATTRIBUTES = (
+    DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
+)  # fmt: skip
+"""Names of global attributes that a result has in addition to `dataset.global_attributes`."""
+RESULT_SCHEMA = "result_schema"  # global attribute: version of the result schema, MAJOR.MINOR
+SCHEMA_VERSION = "2.0"
+"""Schema version of new results.  This package also reads later minor versions, which only add parts to a result."""
+SOFTWARE_SETS = "software_sets"  # attribute of `run_software`, which is an index into these version sets, as JSON
 
 
 def write_result(
@@ -70,7 +81,7 @@ def write_result(
                     axes[phase] = {"cases": cases, "labels": labels, "shared": is_shared}
                 places = [place for writer in made.values() for place in writer.places]
                 with temporary.open("r+b") as stream:
-                    append(stream, target, Index(records, axes, places, summary=summary))
+                    index.append(stream, target, index.Index(records, axes, places, summary=summary))
             except OSError as error:  # before the file that the disk refused is removed
                 free = shutil.disk_usage(path.parent).free
                 raise OSError(error.errno, f"{error.strerror or error}, {free:,} bytes are free there") from None
@@ -139,7 +150,7 @@ class _GroupWriter(Group):
         if dtype.kind in "OUS":
             parts = (np.asarray(variable[slab].values) for slab in arrays.slabs(variable.shape))
             width = (max((_encode(part).dtype.itemsize for part in parts), default=1),)
-            if variable.size * width[0] > WHOLE_BYTES:  # xarray would read too much in one piece
+            if variable.size * width[0] > index.WHOLE_BYTES:  # xarray would read too much in one piece
                 # strings of any length, which HDF5 does not compress. A null would end a string
                 texts = [text.replace(b"\0", b"") for text in _encode(np.asarray(variable.values)).ravel().tolist()]
                 kind, content = self.file.h5py.string_dtype(), np.array([*texts, None], object)[:-1]
@@ -183,7 +194,7 @@ class _GroupWriter(Group):
         if chunk is not None:
             made.chunk_iter(lambda info: places.append((*found[info.chunk_offset], info.byte_offset, info.size)))
         marks = [(start, mark) for start, (_, mark) in found.items()]
-        self.digests[name] = variable_digest(tuple(sizes.values()), dtype, attributes, marks)
+        self.digests[name] = index.variable_digest(tuple(sizes.values()), dtype, attributes, marks)
         return places
 
     def write_runs(
@@ -373,7 +384,7 @@ def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = Tr
     options: dict[str, Any] = {"engine": "netcdf4", "group": group, "mask_and_scale": False, "decode_times": False}
     with _readable(path), ExitStack() as failed:
         resolve_link(path)  # it refuses pipes, which opening would wait for
-        check_sizes(path)
+        index.check_sizes(path)
         before = netCDF4.get_chunk_cache()  # of the whole process, so it is restored for other files of the user
         netCDF4.set_chunk_cache(CHUNK_CACHE)
         try:
@@ -442,7 +453,7 @@ def _unreadable(path: Path, error: Exception) -> ResultError:
     lacks_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
     if lacks_memory or "Memory allocation" in str(error):  # NetCDF's own text
         return ResultError(f"there is not enough memory to read {path}")
-    return error if isinstance(error, ResultError) else no_netcdf(path, error)
+    return error if isinstance(error, ResultError) else index.no_netcdf(path, error)
 
 
 def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
@@ -461,3 +472,100 @@ def open_partial_result(
     """Open a result as `open_phases` does, or the runs of `finished_so_far` if the result is not finished."""
     found = finished_so_far(path, variables)
     return open_phases(path) if found is None else nullcontext(found)
+
+
+# --- run metadata -----------------------------------------------------------------------------------------------------
+
+
+def returned_coordinates(data: xr.Dataset) -> list[str]:
+    """Return the names of the coordinates that the runs of a result returned."""
+    return str(data.attrs.get(RECORDED, "")).split()
+
+
+def returned_attributes(data: xr.Dataset) -> dict[str, str]:
+    """Return a mapping from attributes of returned Datasets to their names in the result."""
+    return {str(name): str(place) for name, place in json.loads(data.attrs.get(RETURNED_ATTRIBUTES, "{}")).items()}
+
+
+def select_metadata(data: xr.Dataset, variables: Sequence[str] = ()) -> xr.Dataset:
+    """Return the run metadata of a result and the given variables that the result has."""
+    return data[[name for name in (*schema.RUN_METADATA, *variables) if name in data]]
+
+
+def with_status_names(data: xr.Dataset) -> xr.Dataset:
+    """Return a result as users see it, with statuses as strings and run keys as coordinates.
+
+    Statistics recognise equal runs by their run keys.  The checksums are removed, because they hold for one file only.
+    """
+    status = data["run_status"].variable
+    codes = status_codes(status)
+    attributes = {key: value for key, value in status.attrs.items() if key not in schema.STATUS_FLAGS}
+    found = data.assign(run_status=xr.Variable(status.dims, schema.STATUS_NAMES[codes], attributes))
+    found.attrs = {key: value for key, value in data.attrs.items() if key != DIGESTS}
+    found = found.set_coords("run_key")
+    found.set_close(data.close)  # xarray loses it; a file closed by the garbage collector can end the process
+    return found
+
+
+def with_status_codes(data: xr.Dataset) -> xr.Dataset:
+    """Return a result as a file stores it, with the status of each run as an integer."""
+    status = data["run_status"].variable
+    if status.dtype.kind not in "OUS":
+        return data
+    return data.assign(run_status=(status.dims, status_codes(status), {**status.attrs, **schema.STATUS_FLAGS}))
+
+
+def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
+    """Return the sets of software versions that computed the runs of a result."""
+    return list(json.loads(data["run_software"].attrs[SOFTWARE_SETS]))
+
+
+def lacks_parts(data: xr.Dataset) -> bool:
+    """Return True if a part of a result is missing in a group of a file."""
+    lacks = {*schema.RUN_METADATA} - {schema.OUTPUT} - {*data.variables} or {"study", RESULT_SCHEMA} - {*data.attrs}
+    return bool(lacks) or SOFTWARE_SETS not in data["run_software"].attrs
+
+
+def check_result(path: Path, data: xr.Dataset) -> None:
+    """Raise ResultError if an open group is not part of a result, or has invalid run metadata."""
+    version = str(data.attrs.get(RESULT_SCHEMA, SCHEMA_VERSION))
+    if not re.fullmatch(r"2\.\d+", version):
+        raise ResultError(
+            f"{path} is a result of schema {shorten(version)}, but this evogt-study reads {SCHEMA_VERSION} and later "
+            "2.x. Read the result with the version that wrote it"
+        )
+    if lacks_parts(data):
+        raise ResultError(f"{path} is not a result of this package")
+    for damage in find_invalid_metadata(data):
+        raise DamagedResultError(f"{path} is damaged: {damage}")
+
+
+# readers use these values as indices: a value out of range would raise an error there, or point to another run
+def find_invalid_metadata(data: xr.Dataset) -> Iterator[str]:
+    """Yield one line for each invalid value in the run metadata of a complete group."""
+    status, software = status_codes(data["run_status"]), data["run_software"].values
+    known = np.isin(status, [int(each) for each in Status])
+    if not known.all():
+        yield f"`run_status` must be one of {', '.join(map(str, map(int, Status)))}, got {status[~known].flat[0]}"
+    try:
+        count = len([dict(each) for each in software_sets(data)])
+    except (TypeError, ValueError, RecursionError):  # RecursionError: JSON that is nested too deeply
+        yield f"`run_software` must have its version sets as JSON in the attribute {SOFTWARE_SETS}, got other text"
+        return
+    used = software[known & (status != Status.not_run)]
+    outside = used[(used < 0) | (used >= count)]
+    if outside.size:
+        yield f"`run_software` must be an index into its {count} {SOFTWARE_SETS}, got {outside.flat[0]}"
+    for axis in map(str, data["run_status"].dims):
+        labels = data[axis].values
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            yield f"`{axis}` must have finite values, got {labels[~np.isfinite(labels)][0]}"
+    missing = [name for name in returned_coordinates(data) if name not in data.coords]
+    if missing:
+        yield f"`{RECORDED}` must name coordinates, got {missing[0]}"
+    try:
+        missing = [place for place in returned_attributes(data).values() if place not in {*data.attrs, *data.coords}]
+    except (TypeError, ValueError, AttributeError, RecursionError):
+        missing = ["other text"]
+    if missing:
+        yield f"`{RETURNED_ATTRIBUTES}` must name attributes, got {missing[0]}"

@@ -21,15 +21,13 @@ from evogt_study.errors import AccuracyWarning, InPythonError, ResultError, Stud
 from evogt_study.methods.code import CodeKind, UserCode, find_declared_code, find_named_code
 from evogt_study.methods.command import is_command
 from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.decisions import find_planned_seeds
-from evogt_study.results.netcdf import open_phases
-from evogt_study.results.run_metadata import CONCATENATED
+from evogt_study.results.netcdf import CONCATENATED, open_phases
 from evogt_study.schema.values import find_value, text_label
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.files import MAX_STUDY_BYTES, description_path, parse_json, read_bytes, read_text
 from evogt_study.study.case_space import CaseSpace, ParameterTable, join_names
 from evogt_study.study.model import read_toml
-from evogt_study.study.phases import Candidate, Pilot, join_values
+from evogt_study.study.phases import Candidate, Pilot, find_planned_seeds, join_values
 from evogt_study.study.plan import Plan, plan_phase
 from evogt_study.study.study import Study
 
@@ -246,7 +244,4 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Para
 
 def point(space: CaseSpace, index: int) -> str:
     """Return the axis values of case `index`, such as "dictionary=gtransnet, epsilon=0.1, seed=3"."""
-    positions = np.unravel_index(index, space.shape)
-    return ", ".join(
-        f"{axis.name}={text_label(axis.values[int(i)])}" for axis, i in zip(space.axes, positions, strict=True)
-    )
+    return ", ".join(f"{name}={text_label(value)}" for name, value in space.point(index).items())

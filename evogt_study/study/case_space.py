@@ -1,7 +1,6 @@
 """Define the cases of a phase as the product of its axes.
 
-An axis is a parameter, or it numbers the points of a design.  Constants, rules, tables and formulas set the other
-parameters.
+An axis is a parameter, or it numbers the points of a design.
 """
 
 from __future__ import annotations
@@ -144,29 +143,28 @@ class CaseSpace:
         return found
 
     @cached_property
-    def deciding(self) -> frozenset[str]:
+    def _deciding(self) -> frozenset[str]:
         """The parameters and axes on whose values rules, tables and formulas depend."""
-        names = {*self._mentioned, *(name for formula in self.formulas for name in formula.names)}
-        return frozenset(names | {name for choice in self.chosen for name in choice.over})
+        return frozenset(name for _, uses in self._sources for name in uses)
 
     def decides(self, axis: Axis) -> bool:
         """Return True if a rule, table or formula depends on the axis or on a parameter along it."""
-        return not self.deciding.isdisjoint((axis.name, *(axis.columns or ())))
+        return not self._deciding.isdisjoint((axis.name, *(axis.columns or ())))
+
+    def point(self, index: int) -> dict[str, Value]:
+        """Return the axis values of point `index`."""
+        positions = np.unravel_index(index, self.shape)
+        return {axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)}
 
     def values(self, index: int) -> dict[str, Value] | None:
         """Return all parameters of case `index`, or None if the point has no case."""
-        positions = np.unravel_index(index, self.shape)
-        return self.resolve({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
+        return self.resolve(self.point(index))
 
     def iterate_values(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
         """Yield the parameters of each case, and apply rules and tables once for equal values of their axes."""
         numbers = [number for number, axis in enumerate(self.axes) if self.decides(axis)]
-        free = [
-            (number, name, values)
-            for number, axis in enumerate(self.axes)
-            if number not in numbers
-            for name, values in axis.parameters.items()
-        ]
+        others = [(number, axis) for number, axis in enumerate(self.axes) if number not in numbers]
+        free = [(number, name, values) for number, axis in others for name, values in axis.parameters.items()]
         known: dict[tuple[int, ...], dict[str, Value] | None] = {}
         for start in range(0, len(indices), BLOCK):
             positions = np.unravel_index(indices[start : start + BLOCK], self.shape)
@@ -215,9 +213,8 @@ class CaseSpace:
         some = replace(self, axes=tuple(axis for axis in self.axes if self.decides(axis)), formulas=())
         if not some.axes:
             return self.size if some.resolve({}) is not None else 0
-        return sum(values is not None for values in some.iterate_values(np.arange(some.size))) * (
-            self.size // some.size
-        )
+        count = sum(values is not None for values in some.iterate_values(np.arange(some.size)))
+        return count * (self.size // some.size)
 
     # a few values of each axis: there may be millions of cases
     def representatives(
@@ -226,9 +223,7 @@ class CaseSpace:
         """Yield at most `limit` points that cover the combinations of rules and all values of the `extra` axes."""
         full = {*extra, *(name for choice in self.chosen for name in choice.over)}
         some = replace(self, axes=tuple(replace(axis, values=self._select_few(axis, full)) for axis in self.axes))
-        for index in np.unique(np.linspace(0, some.size - 1, min(some.size, limit)).astype(int)):
-            positions = np.unravel_index(index, some.shape)
-            yield {axis.name: axis.values[int(i)] for axis, i in zip(some.axes, positions, strict=True)}
+        yield from map(some.point, np.unique(np.linspace(0, some.size - 1, min(some.size, limit)).astype(int)))
 
     def _select_few(self, axis: Axis, full: Collection[str]) -> tuple[Value, ...]:
         """Return all values of an axis in `full`, or the first value for each combination that rules distinguish."""
@@ -251,7 +246,7 @@ class CaseSpace:
     @property
     def _sources(self) -> Iterator[tuple[Collection[str], Collection[str]]]:
         """Parameters that each rule, table or formula sets, and the parameters that it uses."""
-        yield from ((rule.set, rule.match) for rule in self.rules if rule.set is not None)
+        yield from ((rule.set or (), rule.match) for rule in self.rules)
         yield from ((choice.names, choice.over) for choice in self.chosen)
         yield from (((formula.name,), formula.names) for formula in self.formulas)
 

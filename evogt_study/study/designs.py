@@ -1,37 +1,45 @@
 """Define designs: dimensions along which several parameters change together.
 
-`zip_axes`, `sample` and `table` define a design in Python.  `read_designs` reads all designs of a study.  A rule draws
-the points of a sample in the unit cube.  The quantile functions of distributions map these points to values.
+A rule draws the points of a sample in the unit cube.  The quantile functions of distributions map points to values.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy  # imports its parts when they are first used: `stats` takes half a second, which only samples need
 
 from evogt_study.errors import AccuracyWarning, InputError, StudyError, shorten, warn
+from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, from_json, is_number, name_object
 from evogt_study.storage.files import read_text
 from evogt_study.study.case_space import MAX_CASES, Axis
 from evogt_study.study.model import PointsTable, SampleTable, SeedRange, StudyModel, ZipTable
-from evogt_study.study.parameter_values import Declared, SourceLocation, list_values, round_digits
 
+if TYPE_CHECKING:
+    from evogt_study.study.reading import ParameterReader, SourceLocation
+
+# exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
+# same runs everywhere
+DIGITS = 12
+"""Significant digits of values that are computed by exponentials, logarithms or quantiles."""
 LINEAR_DIGITS = 15
 """Significant digits of values in equal steps, so that 0.1 + 2 * 0.1 is 0.3."""
 SLACK = 1e-9
 """Rounding tolerance as a fraction of a step, so that a range reaches `to`: 10 * 0.1 is 1."""
+NEAREST = 1e-12
+"""Relative difference of two floats of an axis below which a warning names both."""
 SECTION = "table_files"
 DELIMITERS = (";", "\t", ",")
 """Separators of cells, which depend on the country in spreadsheets.  A table has the first one in its header."""
@@ -41,8 +49,27 @@ _KINDS = (int, float, lambda cell: _TRUTH[cell.strip().lower()])
 """Types of a column, if all of its cells have the type.  Otherwise the cells are strings."""
 
 
-def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis:
-    """Read a ``[[zip]]`` section as an axis.  Raises StudyError."""
+def round_digits(value: float, digits: int = DIGITS) -> float:
+    """Round a value of a range or a sample to significant digits."""
+    return float(f"{value:.{digits}g}") + 0.0  # no -0.0, which equals 0.0 as a coordinate
+
+
+def list_values(raw: Any) -> list[Any] | None:
+    """Return the values of a list, an array or a table of objects, or None for anything else."""
+    if not isinstance(raw, dict):
+        return raw if isinstance(raw, list) else None
+    if TYPE in raw:
+        try:
+            return list(from_json(raw))
+        except (ValueError, TypeError):
+            return None
+    if raw and all(isinstance(each, dict) and each.get(TYPE) == OBJECT for each in raw.values()):
+        return [name_object(label, str(each.get(FINGERPRINT))) for label, each in raw.items()]
+    return None
+
+
+def _read_zip(table: ZipTable, place: SourceLocation) -> dict[str, list[Any]]:
+    """Return the values of each parameter of a ``[[zip]]`` section.  Raises StudyError."""
     lists = {name: read_list(raw, place.at(name)) for name, raw in table.parameters.items()}
     if len(lists) < 2:
         message = f"`{table.name}` must have at least two parameters, got {', '.join(lists) or 'none'}"
@@ -52,7 +79,7 @@ def read_zip(table: ZipTable, declared: Declared, place: SourceLocation) -> Axis
         if len(values) != length:
             message = f"`{name}` must have as many values as `{first}`, {length}"
             raise place.at(name).error(f"{message}, got {len(values)}: {shorten(values)}")
-    return _make_axis(table.name, "zip", lists, declared, place)
+    return lists
 
 
 def read_list(raw: Any, place: SourceLocation) -> list[Any]:
@@ -72,17 +99,15 @@ def read_list(raw: Any, place: SourceLocation) -> list[Any]:
     return values
 
 
-def read_listed(
-    files: Mapping[str, Sequence[str]], table: PointsTable, declared: Declared, place: SourceLocation
-) -> Axis:
-    """Read a ``[[table]]`` section, with rows or a file, as an axis.  Raises StudyError."""
+def _read_points(files: Mapping[str, Sequence[str]], table: PointsTable, place: SourceLocation) -> dict[str, list[Any]]:
+    """Return the values of each parameter of a ``[[table]]`` section, with rows or a file.  Raises StudyError."""
     if (table.rows is None) == (table.file is None):
         got = "neither" if table.rows is None else "both"
         raise place.error(f"`{table.name}` must have `rows` or `file`, got {got}")
     if table.file is not None:
         if table.file not in files:
             raise place.at("file").mistake("a file whose content is in [table_files]", table.file)
-        return _make_axis(table.name, "table", parse_table(files[table.file], table.file, place), declared, place)
+        return parse_table(files[table.file], table.file, place)
     rows, place_of_rows = table.rows or [], place.at("rows")
     if not rows or not rows[0]:
         raise place_of_rows.mistake("a list of at least one table of parameters", rows)
@@ -90,16 +115,7 @@ def read_listed(
     for number, row in enumerate(rows):
         if missing := [name for name in names if name not in row]:
             raise place_of_rows.at(number).error(f"`{missing[0]}` must be given in every row, got none")
-    return _make_axis(table.name, "table", {name: [row[name] for row in rows] for name in names}, declared, place)
-
-
-def _make_axis(
-    name: str, kind: str, lists: Mapping[str, Sequence[Any]], declared: Declared, place: SourceLocation
-) -> Axis:
-    columns = {each: declared.read_column(each, values, place.at(each)) for each, values in lists.items()}
-    count = len(next(iter(columns.values())))
-    description = json.dumps({"kind": kind, "count": count, "parameters": {each: {} for each in columns}})
-    return Axis(name, tuple(range(count)), columns, description=description)
+    return {name: [row[name] for row in rows] for name in names}
 
 
 def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
@@ -125,10 +141,7 @@ def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
             raise place.at("count").mistake(wanted, count, "give a single value in [constants]")
         start, width = (math.log(low), math.log(high) - math.log(low)) if is_log else (low, high - low)
         inner = [start + number / (count - 1) * width for number in range(1, count - 1)]
-        if is_log:
-            inner = [round_digits(math.exp(value)) for value in inner]
-        else:
-            inner = [round_digits(value, LINEAR_DIGITS) for value in inner]
+        inner = [round_digits(math.exp(value)) if is_log else round_digits(value, LINEAR_DIGITS) for value in inner]
         values = [low, *inner, high]  # the ends as they are written: computed they would be rounded
     near = [round(value) for value in values]
     if is_whole and all(abs(value - integer) <= SLACK for value, integer in zip(values, near, strict=True)):
@@ -201,18 +214,14 @@ FORMS = (
 )
 
 
-def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -> Axis:
+def read_sample(table: SampleTable, declared: ParameterReader, place: SourceLocation) -> Axis:
     """Read a ``[[sample]]`` section as an axis.  Raises StudyError."""
-    if table.rule not in RULES:
-        raise place.at("rule").mistake(f"one of {', '.join(RULES)}", table.rule)
     rule, parameters = RULES[table.rule], table.parameters
     for name in OPTIONS:
         if name in table.model_fields_set and name not in rule.options:
             raise place.at(name).error(f"`{name}` must be left out with the rule {table.rule}")
     if table.start and not rule.nested:
         raise place.at("start").mistake(f"0 with the rule {table.rule}, whose points form no sequence", table.start)
-    if table.levels % 2:
-        raise place.at("levels").mistake("even, so that steps of half the levels fit", table.levels)
     if not parameters:
         remedy = "add a parameter such as gamma = { ... }"
         raise place.error(f"`{table.name}` must have at least one parameter, got none", remedy)
@@ -231,10 +240,25 @@ def read_sample(table: SampleTable, declared: Declared, place: SourceLocation) -
         for number, (name, values) in enumerate(quantiles.items())
     }
     first = table.start * each
-    about = {"kind": "sample", "rule": table.rule, "count": table.count, "sample_seed": table.sample_seed}
-    about |= {"start": table.start} if table.start else {}
+    names = ("rule", "count", "sample_seed", "start")[: 4 if first else 3]
+    about = {"kind": "sample", **{name: getattr(table, name) for name in names}}
     description = json.dumps({**about, **options, "parameters": parameters}, default=str)
     return Axis(table.name, tuple(range(first, first + count)), columns, first, description)
+
+
+def warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
+    """Give an `AccuracyWarning` for two floats of an axis that differ only by rounding."""
+    has_floats = any(issubclass(kind, (float, np.floating)) for kind in set(map(type, axis.values)))
+    if not has_floats or not all(map(is_number, axis.values)):
+        return
+    values = sorted(float(value) for value in axis.values)  # type: ignore[arg-type]  # numbers
+    for one, other in itertools.pairwise(values):
+        if other - one < NEAREST * max(abs(one), abs(other)):
+            warn(
+                f"`{axis.name}` has two values that differ by less than {NEAREST:g} of their size, {one!r} and "
+                f"{other!r} ({place}). If both are the same value, give it once",
+                AccuracyWarning,
+            )
 
 
 def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
@@ -253,8 +277,8 @@ def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
 class Rule:
     """A sampling rule, whose `draw` returns `per_count` points per count for (dimension, count, seed, **options).
 
-    If `nested`, a larger sample begins with the points of a smaller sample.  If `balanced`, the count should be a power
-    of two.  If `closed`, the points may contain 0 and 1.
+    If `nested`, a larger sample begins with a smaller one.  If `balanced`, the count should be a power of two.  If
+    `closed`, the points may contain 0 and 1.
     """
 
     draw: Callable[..., Array]
@@ -279,15 +303,11 @@ def _draw_sobol(dimension: int, count: int, seed: int) -> Array:
 
 
 def _draw_latin_hypercube(dimension: int, count: int, seed: int) -> Array:
-    """Draw a nested Latin hypercube: if `count` is even, its first half is a Latin hypercube too.
-
-    The draw begins with the odd part of `count` and doubles the number of points.  Each step halves the intervals and
-    fills the empty intervals in random order (Sallaberry, Helton & Hora 2008).
-    """
+    """Draw a nested Latin hypercube, whose first half is one too if `count` is even (Sallaberry et al. 2008)."""
     rng = make_sample_generator(seed)
     size = count // (count & -count)
     points: Array = scipy.stats.qmc.LatinHypercube(dimension, rng=rng).random(size)
-    while size < count:
+    while size < count:  # each step halves the intervals and fills the empty ones in random order
         # a point may be 1: the sum of an interval and a number below 1 is rounded
         used = np.floor(points * (2 * size)).astype(int).clip(0, 2 * size - 1)
         free = np.stack([np.setdiff1d(np.arange(2 * size), along) for along in used.T])
@@ -297,11 +317,7 @@ def _draw_latin_hypercube(dimension: int, count: int, seed: int) -> Array:
 
 
 def _draw_saltelli(dimension: int, count: int, seed: int, second_order: bool = False) -> Array:
-    """Draw Saltelli blocks from `count` Sobol points (a, b) in twice the dimension.
-
-    A block contains a, the copies of a with one coordinate of b, and b.  With `second_order`, a block also contains the
-    copies of b with one coordinate of a, before b.  SALib has the same order (Saltelli 2002).
-    """
+    """Draw blocks of Saltelli (2002) in the order of SALib from `count` Sobol points (a, b) in twice the dimension."""
     base = _draw_sobol(2 * dimension, count, seed)
     a, b = base[:, None, :dimension], base[:, None, dimension:]
     one = np.eye(dimension, dtype=bool)
@@ -486,17 +502,24 @@ def table(name: str, /, points: Any) -> StatedDesign:
     return StatedDesign("table", {"name": name, "rows": list(points)})
 
 
-def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
+def read_designs(table: StudyModel, declared: ParameterReader, *, warn: bool) -> tuple[Axis, ...]:
     """Read all designs of a study as axes.  With `warn`, give an `AccuracyWarning` for an unbalanced sequence."""
     owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}
-    readers: dict[str, Callable[[Any, Declared, SourceLocation], Axis]] = {
-        "zip": read_zip, "sample": read_sample, "table": partial(read_listed, table.table_files)
-    }  # fmt: skip
     every = []
-    for section, read in readers.items():
+    for section in SECTIONS:
         for number, design in enumerate(getattr(table, section)):
             place = declared.locate(section).at(number)
-            axis = read(design, declared, place)
+            if isinstance(design, SampleTable):
+                axis = read_sample(design, declared, place)
+                if warn:
+                    warn_of_count(design, place)
+            else:
+                is_zip = isinstance(design, ZipTable)
+                lists = _read_zip(design, place) if is_zip else _read_points(table.table_files, design, place)
+                columns = {each: declared.read_column(each, values, place.at(each)) for each, values in lists.items()}
+                count = len(next(iter(columns.values())))
+                about = {"kind": section, "count": count, "parameters": {each: {} for each in columns}}
+                axis = Axis(design.name, tuple(range(count)), columns, description=json.dumps(about))
             if not NAME.fullmatch(axis.name):
                 raise place.at("name").mistake("made of letters, digits and _, and begin with a letter", axis.name)
             if axis.name in declared.method.parameters:
@@ -508,6 +531,4 @@ def read_designs(table: StudyModel, declared: Declared, *, warn: bool) -> tuple[
                     raise place.at(name).error(f"`{name}` must be given once, got it in {owners[name]} too")
                 owners[name] = f"{place.where}.{name}"
             every.append(axis)
-    for number, sample in enumerate(table.sample if warn else ()):
-        warn_of_count(sample, declared.locate("sample").at(number))
     return tuple(every)

@@ -85,7 +85,7 @@ class ZipTable(_ParametersTable):
 class SampleTable(_ParametersTable):
     """A ``[[sample]]`` section: points that a sampling rule draws."""
 
-    rule: str
+    rule: Literal["sobol", "halton", "latin_hypercube", "random", "saltelli", "morris"]
     """Sampling rule: sobol, halton, latin_hypercube, random, saltelli or morris."""
     count: Annotated[int, Field(ge=1, le=MAX_CASES)]
     """Number of points, blocks (saltelli) or trajectories (morris)."""
@@ -97,8 +97,8 @@ class SampleTable(_ParametersTable):
     second_order: bool = False
     """Add the Saltelli blocks for second-order indices."""
     # of Morris' trajectories; 4 are usual since Morris (1991)
-    levels: Annotated[int, Field(ge=2, le=1000)] = 4
-    """Number of values of each parameter in Morris trajectories."""
+    levels: Annotated[int, Field(ge=2, le=1000, multiple_of=2)] = 4
+    """Even number of values of each parameter in Morris trajectories."""
 
 
 class PointsTable(TomlTable):
@@ -412,18 +412,14 @@ def write_toml(table: Mapping[str, Any]) -> str:
         if not is_list and not isinstance(value, dict):
             lines.append(_write_line(key, value))
         for section in value if is_list else [value] if isinstance(value, dict) else []:
-            head = f"[[{_write_key(key)}]]" if is_list else f"[{_write_key(key)}]"
+            head = f"[[{key}]]" if is_list else f"[{key}]"
             sections += ["", head, *(_write_line(*entry) for entry in section.items())]
     return "\n".join([*lines, *sections, ""])
 
 
-def _write_key(key: str) -> str:
-    return tomli_w.dumps({key: 0}).removesuffix(" = 0\n")
-
-
 # tomli-w alone writes tables behind other values, but the order of the axes is the order of the dimensions
 def _write_line(key: str, value: Any) -> str:
-    return f"{_write_key(key)} = {_write_value(value)}"
+    return f"{tomli_w.dumps({key: 0}).removesuffix('0' + chr(10))}{_write_value(value)}"
 
 
 def _write_value(value: Any) -> str:

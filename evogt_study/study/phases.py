@@ -1,32 +1,41 @@
-"""Define the phases of a study: the pilot, which chooses parameters, and the main phase.
+"""Define the phases of a study, the choice of the pilot, and the number of seeds for a target precision.
 
-With a target precision, a study adds seeds to each setup until the confidence interval is narrow enough.
+For equal means, the pilot chooses the smaller candidate.  A target precision only adds seeds, in the order of the seed
+axis.  So the plan of a resumed study does not depend on when the study stopped.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from evogt_study.errors import ParameterError, StudyError, shorten
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.errors import ParameterError, PilotError, StudyError, shorten
 from evogt_study.inference.intervals import MIN_UNITS
-from evogt_study.inference.sequential import Goal
-from evogt_study.schema.values import Value, is_number, make_coordinate, text_label
-from evogt_study.schema.variables import CANDIDATE
+from evogt_study.inference.sequential import Decision, Goal, decide
+from evogt_study.schema.values import Value, is_number, make_coordinate, text_label, to_canonical
+from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status, to_losses
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, ParameterTable
 
 if TYPE_CHECKING:  # readers of a result need the phases, but not pydantic
+    import xarray as xr
+
+    from evogt_study.results.table import RunTable
     from evogt_study.study.model import PilotTable, PrecisionTable
-    from evogt_study.study.parameter_values import Declared, SourceLocation
+    from evogt_study.study.reading import ParameterReader, SourceLocation
 
 SEED = "seed"
 Labels = tuple[str, ...]
 """Values of a setup as strings, one for each axis except the seed."""
 Candidate = tuple[Value, ...]
 """One value for each parameter that the pilot chooses."""
+SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precision_reason"
+"""Names of coordinates with the number of seeds, the half width and the reason to stop of each setup."""
 _PERCENT = re.compile(r"\s*([0-9.eE+-]+)\s*%\s*")
 
 
@@ -74,7 +83,7 @@ class Pilot:
 
 
 def read_pilot(
-    table: PilotTable, space: CaseSpace, declared: Declared, constants: Collection[str], better: str
+    table: PilotTable, space: CaseSpace, declared: ParameterReader, constants: Collection[str], better: str
 ) -> Pilot:
     """Read the ``[pilot]`` section and check it against the main phase.  Raises StudyError."""
     place, by, parameters = declared.locate("pilot"), table.by, table.parameters
@@ -126,7 +135,7 @@ def read_pilot(
 
 
 def _read_candidates(
-    table: PilotTable, space: CaseSpace, declared: Declared
+    table: PilotTable, space: CaseSpace, declared: ParameterReader
 ) -> dict[str | None, tuple[Candidate, ...]]:
     place, names = declared.locate("pilot.candidates"), table.parameters
     if isinstance(table.candidates, dict):
@@ -172,17 +181,16 @@ class Precision:
 
     def seeds(self, space: CaseSpace, counts: Mapping[Labels, int]) -> ParameterTable:
         """Return the first seeds of each setup, as many as in `counts`, or the first batch for other setups."""
-        others = [axis for axis in space.axes if axis.name != SEED]
-        seeds = space.axis(SEED).values
-        table: dict[Labels, tuple[Value, ...]] = {}
-        for values in product(*(axis.values for axis in others)):
-            labels = tuple(map(text_label, values))
-            for seed in seeds[: counts.get(labels, self.goal.first)]:
-                table[(*labels, text_label(seed))] = (seed,)
+        others, seeds = [axis for axis in space.axes if axis.name != SEED], space.axis(SEED).values
+        table: dict[Labels, tuple[Value, ...]] = {
+            (*labels, text_label(seed)): (seed,)
+            for _, labels in _iterate_setups([list(map(text_label, axis.values)) for axis in others])
+            for seed in seeds[: counts.get(labels, self.goal.first)]
+        }
         return ParameterTable((SEED,), (*(axis.name for axis in others), SEED), table)
 
 
-def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) -> tuple[Precision, CaseSpace]:
+def read_precision(table: PrecisionTable, space: CaseSpace, declared: ParameterReader) -> tuple[Precision, CaseSpace]:
     """Read the ``[precision]`` section and extend the seed axis to `max_seeds`.  Raises StudyError."""
     place = declared.locate("precision")
     seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
@@ -225,3 +233,111 @@ def _parse_ratio(text: str, space: CaseSpace, place: SourceLocation) -> tuple[st
             one, other = (text_label(axis.values[known.index(each)]) for each in (first, second))
             return axis.name, (one, other)
     raise place.mistake('mean, median, or "ratio A/B" of two values of one axis', f"ratio {text}")
+
+
+# --- decisions from finished runs -------------------------------------------------------------------------------------
+
+
+def _numbers(name: str, table: RunTable) -> npt.NDArray[np.float64] | None:
+    """Return a number for each case, or None if the variable has no numbers.  A run that is not ok has NaN."""
+    column = table.columns.get(name)
+    if column is None or not column.is_number:
+        return None
+    return np.where(column.present & (table.status == Status.ok), column.load().values, np.nan).astype(float)
+
+
+# mean, not nanmean: a missing run must not make its candidate look better.  A diverged run has an infinite value.
+def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ...]:
+    """Choose parameters for later phases from the finished runs of one phase.
+
+    Raises PilotError if a point has no candidate whose runs are all ok.
+    """
+    if (pilot := phase.choice) is None:
+        return ()
+    most = f". The most frequent message is: {message}" if (message := table.commonest_message()) else ""
+    measured = _numbers(pilot.minimise, table)
+    if measured is None:
+        reason = f"the runs returned no number of this name (returned: {', '.join(sorted(table.columns)) or 'none'})"
+        if pilot.minimise in table.columns:
+            reason = f"it is {table.shapes[pilot.minimise, False]}, not a number"
+        raise PilotError(f"the pilot cannot minimise `{pilot.minimise}`: {reason}{most}")
+    losses = np.where(table.status == Status.diverged, np.inf, to_losses(measured, pilot.better))
+    space, losses = table.plan.space, losses.reshape(table.plan.space.shape)
+    over = tuple(axis for axis, name in enumerate(space.names) if name not in (*pilot.by, CANDIDATE))
+    means = np.mean(losses, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
+    order = [name for name in space.names if name in pilot.by]
+    choice: dict[tuple[str, ...], Candidate] = {}
+    for position in np.ndindex(means.shape[:-1]):
+        at = {name: text_label(space.axis(name).values[i]) for name, i in zip(order, position, strict=True)}
+        key = tuple(at[name] for name in pilot.by)
+        candidates = pilot.find_candidates(key)
+        usable = [
+            (float(mean), float(each[0]) if len(each) == 1 else 0.0, number)  # type: ignore[arg-type]  # checked when read
+            for number, (each, mean) in enumerate(zip(candidates, means[position], strict=False))
+            if np.isfinite(mean)
+        ]
+        if not usable:
+            wanted = f"`{join_values(pilot.parameters)}`" + " for " * bool(at)
+            wanted += ", ".join(f"{name} = {label}" for name, label in at.items())
+            reason = f"each of the {len(candidates)} candidates has a run that is not ok{most}"
+            raise PilotError(f"the pilot cannot choose {wanted}: {reason}")
+        choice[key] = candidates[min(usable)[2]]
+    return (ParameterTable(pilot.parameters, pilot.by, choice),)
+
+
+def decide_setups(precision: Precision, table: RunTable) -> dict[Labels, Decision]:
+    """Return the decision of `decide` for each setup.  The two setups of a ratio share their decision."""
+    space, numbers = table.plan.space, _numbers(precision.variable, table)
+    seed = space.names.index(SEED)
+    # a failed run is finished without a value, so that a setup with only failures does not need seeds without end
+    both = (np.full(table.size, np.nan) if numbers is None else numbers, table.status != Status.not_run)
+    values, there = (np.moveaxis(each.reshape(space.shape), seed, -1) for each in both)
+    shown = [list(map(text_label, axis.values)) for axis in space.axes if axis.name != SEED]
+    at = [name for name in space.names if name != SEED].index(precision.axis) if precision.axis else None
+    found: dict[Labels, Decision] = {}
+    for place, labels in _iterate_setups(shown):
+        if at is None:
+            # up to the first seed that is not finished: decisions use the seeds in order
+            found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal)
+        elif labels[at] == precision.pair[0]:
+            places = [(*place[:at], shown[at].index(label), *place[at + 1 :]) for label in precision.pair]
+            count = min(there[each].cumprod().sum() for each in places)
+            made = decide(np.stack([values[each][:count] for each in places]), precision.goal)
+            found |= {(*labels[:at], label, *labels[at + 1 :]): made for label in precision.pair}
+    return found
+
+
+def _iterate_setups(labels: Sequence[Sequence[str]]) -> Iterator[tuple[tuple[int, ...], Labels]]:
+    """Yield the position and the axis values of each setup.  `labels` has the values of each axis."""
+    for place in np.ndindex(*map(len, labels)):
+        yield place, tuple(own[i] for own, i in zip(labels, place, strict=True))
+
+
+def precision_coordinates(precision: Precision, table: RunTable) -> dict[str, Any]:
+    """Return coordinates with the number of seeds, half width and reason to stop of each setup."""
+    others = [axis for axis in table.plan.space.axes if axis.name != SEED]
+    shape, made = tuple(len(axis.values) for axis in others), decide_setups(precision, table)
+    seeds, half, reason = np.zeros(shape, np.int64), np.full(shape, np.nan), np.full(shape, "", object)
+    for place, labels in _iterate_setups([list(map(text_label, axis.values)) for axis in others]):
+        if labels in made:
+            seeds[place], half[place] = [(0, np.nan), *((at.n, at.half_width) for at in made[labels].looks)][-1]
+            reason[place] = made[labels].reason or "not finished"
+    dims, comment = tuple(axis.name for axis in others), f"{precision.goal.statistic} of {precision.variable}"
+    return {
+        name: (dims, values, {**COORDINATES[name].attributes, "comment": comment})
+        for name, values in ((SEEDS, seeds), (HALF_WIDTH, half), (REASON, reason))
+    }
+
+
+def find_planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> ParameterTable | None:
+    """Return the seeds with a run key in at least one result, or None without a target precision."""
+    if phase.precision is None:
+        return None
+    names = [name for name in phase.space.names if name != SEED]
+    counts: dict[Labels, int] = {}
+    for data in results:
+        labels = [[text_label(to_canonical(value)) for value in data[name].values] for name in names]
+        found = (data["run_key"].astype(str) != "").sum(SEED).transpose(*names)
+        for place, setup in _iterate_setups(labels):
+            counts[setup] = max(int(found.values[place]), counts.get(setup, 0))
+    return phase.precision.seeds(phase.space, counts)

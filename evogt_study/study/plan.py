@@ -7,7 +7,7 @@ import itertools
 import math
 import operator
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import InputError
+from evogt_study.errors import InputError, StudyError, shorten
 from evogt_study.methods.code import Alternatives, MethodSpec, UserCode
 from evogt_study.methods.loading import METHOD, load_method
 from evogt_study.methods.protocol import Method, hash_setup, make_entry
 from evogt_study.schema.records import NO_NEEDS, Case, Needs
 from evogt_study.schema.values import KEY_DIGITS, Value, Values
+from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import SLAB
 from evogt_study.study.case_space import BLOCK, Axis, CaseSpace, Keys, ParameterTable
-from evogt_study.study.phases import SEED, Phase
+from evogt_study.study.phases import SEED, Labels, Phase, decide_setups
 
 if TYPE_CHECKING:  # readers of a result need plans, but not pydantic
-    from evogt_study.study.parameter_values import Resources
+    from evogt_study.results.table import RunTable
+    from evogt_study.study.reading import Resources
     from evogt_study.study.study import Study
 
 Order = npt.NDArray[np.int64]
@@ -47,11 +49,7 @@ whose size is chosen for the shortest run then takes 6 s instead of 0.7 s."""
 
 # 20 of SHA-256's 64 digits: two of 10 million different cases share a key with a probability of 4e-11
 def compute_run_keys(method: Method, space: CaseSpace) -> Keys:
-    """Compute the run key of each point, which is empty if the point has no case.
-
-    `BoundCase.key` computes the key of one case.  This function binds a case once for all points of the inner axes,
-    such as the seed.  Rules, tables and formulas do not depend on inner axes.
-    """
+    """Compute the run key of each point as `BoundCase.key`, but bind a case once for all points of inner axes."""
     inner = [axis for axis in space.axes if _is_inner(axis, method, space)]
     outer = [axis for axis in space.axes if axis not in inner]
     places = [space.names.index(axis.name) for axis in (*outer, *inner)]
@@ -167,23 +165,18 @@ class Plan:
 
     @property
     def order(self) -> Order:
-        """Numbers of all points, with long runs first and shared stages together, ordered by seed if `in_turn`."""
-        order = order_longest_first(self.space, self.method.stage_parameters or (), self.work)
-        if SEED not in self.space.names or not self.in_turn:
+        """Numbers of all points: long runs first, cases that share stages together, or seed by seed."""
+        leading, work, space = self.method.stage_parameters, self.work, self.space
+        order = order_longest_first(space, leading or (), work)
+        if SEED not in space.names:
             return order
-        axis = self.space.names.index(SEED)
-        number = order // math.prod(self.space.shape[axis + 1 :]) % self.space.shape[axis]
-        return order[np.argsort(number, kind="stable")]
-
-    @property
-    def in_turn(self) -> bool:
-        """True if runs are ordered by seed: seeds share no early stage, and all runs take about equally long."""
-        leading, work = self.method.stage_parameters, self.work
-        if leading is None or SEED not in self.space.names:
-            return True
-        if SEED not in leading or work is None or work.shape[self.space.names.index(SEED)] > 1:
-            return False
-        return bool(np.nanmax(work) <= ALIKE * np.nanmin(work))
+        axis = space.names.index(SEED)
+        if leading is not None and (SEED not in leading or work is None or work.shape[axis] > 1):
+            return order
+        if leading is not None and work is not None and np.nanmax(work) > ALIKE * np.nanmin(work):
+            return order
+        # seed by seed: seeds share no early stage, and all runs take about equally long
+        return order[np.argsort(order // math.prod(space.shape[axis + 1 :]) % space.shape[axis], kind="stable")]
 
     # block by block: the dictionaries of a million cases would take hundreds of MB
     def cases(self, numbers: Order | None = None) -> Iterator[Case]:
@@ -231,6 +224,32 @@ def plan_phase(study: Study, phase: Phase, chosen: Sequence[ParameterTable] = ()
     if phase.precision is not None and not any(SEED in each.names for each in chosen):
         chosen = [*chosen, phase.precision.seeds(phase.space, {})]
     return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen), resources=study.resources)
+
+
+def fill_until_precise(
+    study: Study, phase: Phase, chosen: Sequence[ParameterTable], fill: Callable[[Plan], RunTable], *,
+    computing: bool = False,
+) -> RunTable:  # fmt: skip
+    """Return the table of a phase that `fill` fills.  A target precision adds seeds until each setup has enough.
+
+    `computing` is True if `fill` computes missing runs.  Raises StudyError if no computed run has the variable.
+    """
+    precision = phase.precision
+    if precision is None:
+        return fill(plan_phase(study, phase, chosen))
+    counts: dict[Labels, int] = {}
+    while True:
+        table = fill(plan_phase(study, phase, [*chosen, precision.seeds(phase.space, counts)]))
+        known = sorted(name for name, column in table.columns.items() if column.is_number)
+        # only its runs show what a user function returns
+        if computing and precision.variable not in known and np.any(table.status == Status.ok):
+            message = f"`variable` must be one of {', '.join(known) or 'none'}, got {shorten(precision.variable)}"
+            where = f"({study.file}, precision.variable). Correct the name. The next run reuses the finished runs."
+            raise StudyError(f"{message} {where}")
+        wanted = {labels: each.wanted for labels, each in decide_setups(precision, table).items()}
+        if all(count <= counts.get(labels, precision.goal.first) for labels, count in wanted.items()):
+            return table
+        counts = counts | wanted
 
 
 def count_needs(study: Study) -> dict[Needs, int]:

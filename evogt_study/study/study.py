@@ -1,38 +1,45 @@
-"""Define a study in Python or read it from a file, display it and describe its changes."""
+"""Define a study in Python or read it from a file, and write it to a file."""
 
 from __future__ import annotations
 
+import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
-from evogt_study.errors import InputError, ParameterError, StudyError, as_sentence, shorten
-from evogt_study.methods.code import CodeKind, MethodSpec, UserCode, find_named_code
+from evogt_study.errors import InputError, StudyError, shorten
+from evogt_study.methods.code import CodeKind, MethodSpec, UserCode, find_named_code, make_code, pickle_object
 from evogt_study.methods.current_run import RNG
 from evogt_study.methods.loading import load_method
-from evogt_study.methods.protocol import Method
-from evogt_study.schema.values import Values, make_coordinate, text_label
-from evogt_study.schema.variables import PILOT
-from evogt_study.storage.files import MAX_STUDY_BYTES, is_utf8, read_text
-from evogt_study.study.arguments import StudyArguments
+from evogt_study.methods.protocol import Method, is_problem, states_problem
+from evogt_study.methods.python_files import hash_depends
+from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, make_coordinate, to_json, to_plain
+from evogt_study.storage.files import MAX_STUDY_BYTES, is_utf8, read_text, write_atomically
 from evogt_study.study.case_space import CaseSpace, ParameterTable
-from evogt_study.study.designs import SECTION, StatedDesign, read_files
+from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, read_files
 from evogt_study.study.model import StudyModel, parse_study, suggest_reader, validate_table, write_toml
-from evogt_study.study.parameter_values import Declared, Resources
-from evogt_study.study.phases import SEED, Phase, Pilot
-from evogt_study.study.reading import Named, Reader
+from evogt_study.study.phases import Phase, Pilot
+from evogt_study.study.reading import FindCode, Reader, Resources, check_cases
 
-MAX_CHECKED = 5_000
-"""Largest number of cases whose parameters the package checks before the first run, in 0.4 s for one problem."""
+MIN_RANGE = 6
+"""Smallest number of consecutive integers that a study file gives as start and count."""
+_RANGE = frozenset({"start", "count", "from", "to", "step", "scale"})
+_MERGED = ("axes", "constants")
+"""Sections in which `Study.replace` changes only the named entries."""
 MAX_CHANGES = 4
 """Largest number of changes that a message names, so that it fits on a line of a terminal."""
+_NO_CODE = frozenset({"name", "title", "source", "publication"})
+"""Keys whose values never name code."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -92,6 +99,7 @@ class Study:
     file: str
     spec: MethodSpec
     phases: tuple[Phase, ...]
+    resources: Resources | None
 
     def __init__(
         self,
@@ -121,10 +129,12 @@ class Study:
         publication: Mapping[str, Any] | None = None,
     ) -> None:
         given = {key: value for key, value in locals().items() if key != "self"}
-        arguments = StudyArguments({})
-        arguments.update(given, none_removes=False)
-        arguments.set_default_name(method)
-        vars(self).update(vars(_read(*arguments.check(f"study {arguments.table['name']}"))))
+        sections = StudySections({})
+        sections.update(given, none_removes=False)
+        program = str(sections.table.get("command", "study")).split(" ")[0]
+        default = getattr(method, "__name__", str(sections.table.get("method", program)).rpartition(":")[2])
+        default = re.sub(r"[^a-z0-9]+", "_", str(default).lower()).strip("_") or "study"
+        vars(self).update(vars(sections.read(f"study {sections.table.setdefault('name', default)}")))
 
     def replace(self, **changes: Any) -> Study:
         """Return a new study with some arguments changed.
@@ -155,9 +165,9 @@ class Study:
         for key in changes:
             if key not in known:
                 raise StudyError(f"unknown argument {key!r} of `Study`. Use one of {', '.join(known)}")
-        arguments = StudyArguments.of(self)
-        arguments.update(changes)
-        return _read(*arguments.check(self.file))
+        sections = StudySections.of(self)
+        sections.update(changes)
+        return sections.read(self.file)
 
     def to_file(self, path: str | Path) -> Path:
         """Write the study to a new study file for `evogt run`.
@@ -182,7 +192,33 @@ class Study:
         >>> study = Study("monte_carlo.py:pi", axes={"seed": range(3)})  # doctest: +SKIP
         >>> study.to_file("pi.toml")  # doctest: +SKIP
         """
-        return StudyArguments.of(self).write(Path(path), Path(self.file).parent)
+        path, sections, folder = Path(path), StudySections.of(self), Path(self.file).resolve().parent
+        there = path.resolve().parent
+        references = {code.reference: _make_reference(code, there) for code in sections.codes.values()}
+        entries = sections.table.items()
+        table = {key: _to_file(key, each, {} if key in _NO_CODE else references) for key, each in entries}
+        for each in table.get("table", []):
+            source = folder / each.get("file", "")
+            if "file" in each and source.is_file():  # the table keeps the content of a file that is not there
+                table[SECTION].pop(each["file"], None)
+                # relpath, since the file need not be below the folder
+                each["file"] = Path(os.path.relpath(source, there)).as_posix()
+        for code in sections.codes.values():
+            if code.depends:
+                table["depends"] = [os.path.relpath(Path(code.folder) / name, there) for name, _ in code.depends]
+        if not table.get(SECTION, True):
+            del table[SECTION]
+        text = write_toml(table)
+        if path.exists():
+            if path.is_file() and path.read_bytes() == text.encode():
+                return path
+            raise StudyError(f"`path` must be a new file, got {path}, which has other content")
+        try:
+            with write_atomically(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
+        return path
 
     @property
     def name(self) -> str:
@@ -222,7 +258,7 @@ class Study:
         return f"study {self.name}: {len(self):,} cases{points} = {axes}" + (f"\n  {constants}" if constants else "")
 
     @staticmethod
-    def from_file(path: str | Path, *, find_user_code: Named | None = None) -> Study:
+    def from_file(path: str | Path, *, find_user_code: FindCode | None = None) -> Study:
         """Read and check a study file.
 
         Parameters
@@ -259,22 +295,18 @@ class Study:
 
     @staticmethod
     def from_text(
-        text: str, file: str = "study", *, find_user_code: Named | None = None, recorded: bool = False
+        text: str, file: str = "study", *, find_user_code: FindCode | None = None, recorded: bool = False
     ) -> Study:
-        """Return the checked study of a TOML text.
+        """Return the checked study of a TOML text.  Messages name `file`, and relative paths start in its folder.
 
-        Messages name `file`, and relative paths start in its folder.  If the text comes from a result (`recorded`),
-        read no files of tables and give no warnings.
+        If the text comes from a result (`recorded`), read no files of tables and give no warnings.
         """
         raw, text = parse_study(text, file)
-        model, folder = validate_table(StudyModel, raw, file), Path(file).parent
-        if not recorded and (files := read_files(model, file)):
-            # appended: the comments and the order of the study file stay
-            head = "" if model.table_files else f"\n# what the files of [[table]] held\n[{SECTION}]\n"
-            text = f"{text.rstrip(chr(10))}\n{head}{tomli_w.dumps(files, indent=2)}"
-            model = model.model_copy(update={SECTION: model.table_files | files})
-        code = find_user_code or (lambda reference, depends: find_named_code(reference, folder, depends))
-        study = _read(model, file, code, warn=not recorded)
+        study = StudySections(raw).read(file, find_user_code, recorded=recorded)
+        added = {name: lines for name, lines in study.model.table_files.items() if name not in raw.get(SECTION, {})}
+        if added:  # appended: the comments and the order of the study file stay
+            head = "" if SECTION in raw else f"\n# what the files of [[table]] held\n[{SECTION}]\n"
+            text = f"{text.rstrip(chr(10))}\n{head}{tomli_w.dumps(added, indent=2)}"
         vars(study)["text"] = text
         return study
 
@@ -289,12 +321,6 @@ class Study:
         space = self.space
         given = {*space.names, *space.columns, *space.dependent_parameters, *space.constants}
         return self.method.has_streams and RNG not in given
-
-    @cached_property
-    def resources(self) -> Resources | None:
-        """Memory, cores and minutes of each run, or None if the study does not state them."""
-        table = self.model.resources
-        return None if table is None else Resources.of(table, Declared(self.method, self.file))
 
     @property
     def pilot(self) -> Pilot | None:
@@ -321,67 +347,211 @@ def check_study(given: object) -> None:
         raise InputError(f"`study` must be a Study, got {shorten(given)}. Use Study.from_file(PATH)")
 
 
-def _read(model: StudyModel, file: str, find_user_code: Named, *, warn: bool = True) -> Study:
-    """Return the study that a model describes, with checked values.  Raises StudyError."""
-    reader, study = (
-        Reader(model, file, find_user_code),
-        object.__new__(Study),
-    )  # without __init__, which takes arguments
-    vars(study).update(model=model, file=file, spec=reader.spec, phases=reader.read_phases(warn=warn))
-    _check_cases(study)
-    return study
+@dataclass(frozen=True)
+class StudySections:
+    """The sections and keys of a study, and the code and the pickled objects that they name."""
+
+    table: dict[str, Any]
+    codes: dict[str, UserCode] = field(default_factory=dict)
+    objects: dict[str, bytes] = field(default_factory=dict)
+
+    @staticmethod
+    def of(study: Study) -> StudySections:
+        """Return a copy of the arguments of a study for changes."""
+        codes = study.spec.codes
+        objects = {name: data for code in codes for name, data in code.objects}
+        return StudySections(study.model.given, {code.reference: code for code in codes}, objects)
+
+    def update(self, arguments: Mapping[str, Any], *, none_removes: bool = True) -> None:
+        """Set arguments of `Study`.  None removes an argument, or an entry of axes or constants if `none_removes`."""
+        try:
+            # first what decides whether labels of an axis are methods and problems
+            for key in sorted(arguments, key=lambda key: key == "axes"):
+                value = arguments[key]
+                is_empty = value is None or (isinstance(value, (str, tuple)) and not value)
+                self._set(key, None if is_empty else value, none_removes)
+        except RecursionError:
+            raise StudyError("a value must not be nested too deeply, or contain itself") from None
+
+    def _set(self, key: str, value: Any, none_removes: bool) -> None:
+        table = self.table
+        if key == "designs":
+            self._set_designs(() if value is None else value)
+        elif value is None:
+            table.pop("random" if key == "common" else key, None)
+        elif key in _MERGED:
+            if not isinstance(value, Mapping):
+                raise StudyError(f"`{key}` must be a mapping of names to values, got {shorten(value)}")
+            names = [name for name, each in value.items() if each is not None or not none_removes]
+            # an axis may become a constant, and the reverse; an axis with new values keeps its place
+            for section in _MERGED:
+                if section in table:
+                    stays = names if section == key else ()
+                    table[section] = {k: each for k, each in table[section].items() if k not in value or k in stays}
+            table[key] = table.get(key, {}) | {name: self._read_entry(key, name, value[name]) for name in names}
+        elif key == "common":
+            table["random"] = {"common": to_plain(value)}
+        elif key in ("method", "problem"):
+            table[key] = self._read_named(key, value)
+        elif key in ("when", "exclude", "depends"):
+            is_one = isinstance(value, (str, Mapping))
+            table[key] = _to_toml(key, [value] if is_one else list(value) if isinstance(value, Iterable) else value)
+        elif isinstance(value, Mapping):  # candidates of a pilot are values of parameters
+            plain = {name: each if name == "candidates" else to_plain(each) for name, each in value.items()}
+            table[key] = {name: _to_toml(f"{key}.{name}", each) for name, each in plain.items()}
+        elif isinstance(value, str) and not is_utf8(value):
+            raise StudyError(f"`{key}` must be a string that UTF-8 can write, got {shorten(value)}")
+        else:
+            table[key] = to_plain(value)
+
+    def _read_entry(self, key: str, name: str, value: Any) -> Any:
+        """Convert the values of an axis, or a constant, to TOML types."""
+        if key == "constants":
+            return _to_toml(f"{key}.{name}", value)
+        if name in ("method", "problem") and name not in self.table and self._has_choices(name, value):
+            return {label: self._read_named(name, each) for label, each in value.items()}
+        return self._read_axis(name, value)
+
+    def _read_named(self, key: str, value: Any) -> Any:
+        """Convert a method or problem to a reference of its code or to a section of a study file."""
+        if is_problem(value):
+            if key == "method":
+                message = "a function or the name of a method, got a problem. Give it as problem=..."
+                raise StudyError(f"`method` must be {message}")
+            return {name: to_plain(each) for name, each in value.table.items()}
+        if not callable(value):
+            return value if isinstance(value, str) else _to_toml(key, value)
+        code = make_code(value, Path.cwd())
+        self.codes[code.reference] = code
+        return code.reference
+
+    def _has_choices(self, key: str, choices: Any) -> bool:
+        """Return True if the values of an axis are methods or problems, not values of a user function's parameter."""
+        if not isinstance(choices, Mapping) or not all(
+            is_problem(each) or callable(each) or isinstance(each, (str, Mapping)) for each in choices.values()
+        ):
+            return False
+        is_parameter = key == "problem" and ":" in str(self.table.get("method", ""))
+        return not is_parameter or any(states_problem(each, Path.cwd()) for each in choices.values())
+
+    def _set_designs(self, designs: Any) -> None:
+        for section in (*SECTIONS, SECTION):
+            self.table.pop(section, None)
+        is_one = isinstance(designs, StatedDesign) or not isinstance(designs, Iterable)
+        for design in (designs,) if is_one else designs:
+            if not isinstance(design, StatedDesign):
+                message = "`designs` must be made by evs.zip_axes, evs.sample or evs.table"
+                raise StudyError(f"{message}, got {shorten(design)}")
+            made, section = {}, design.section
+            for name, value in design.table.items():
+                if section == "zip" and name != "name":
+                    made[name] = self._read_axis(name, value)
+                else:  # the values of a choice are values of a parameter, and the others numbers of a distribution
+                    is_plain = section == "sample" and not (isinstance(value, Mapping) and "choice" in value)
+                    made[name] = _to_toml(f"{section}.{name}", to_plain(value) if is_plain else value)
+            self.table.setdefault(section, []).append(made)
+
+    def _read_axis(self, name: str, values: Any) -> Any:
+        """Convert the values of an axis to TOML types, with consecutive integers as start and count."""
+        if isinstance(values, Mapping):
+            if _RANGE.intersection(values) and all(np.isscalar(each) for each in values.values()):
+                return to_plain(dict(values))
+            made: dict[str, Any] = {}
+            for label, value in values.items():
+                if not isinstance(label, str) or not label:
+                    raise StudyError(f"`{name}` must have names that are strings, got {shorten(label)} (axes.{name})")
+                fingerprint, self.objects[fingerprint], _ = pickle_object(value, f"{name} = {label}")
+                made[label] = {TYPE: OBJECT, FINGERPRINT: fingerprint}
+            return made
+        if hasattr(values, "dims"):  # a DataArray of xarray, whose entries are arrays
+            values = values.values
+        if isinstance(values, (set, frozenset)):
+            raise StudyError(f"`{name}` must be a list of values, got a set (axes.{name}). Give its values an order")
+        is_single = np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, Iterable)
+        if is_single or isinstance(values, (str, bytes)):
+            remedy = "Give a single value in `constants`"
+            raise StudyError(f"`{name}` must be a list of values, got {shorten(values)} (axes.{name}). {remedy}")
+        if not isinstance(values, np.ndarray) and type(values).__name__ != "DatetimeIndex":
+            values = list(values)
+            kinds = set(map(type, values))
+            if kinds == {int} and len(values) >= MIN_RANGE and values[0] >= 0:
+                if values == list(range(values[0], values[0] + len(values))):
+                    return {"start": values[0], "count": len(values)}
+            elif len(kinds) == 1 and isinstance(values[0], (np.number, np.bool_)):  # the shorter text
+                values = np.array(values)
+        return _to_toml(f"axes.{name}", values)
+
+    def read(self, file: str, find_user_code: FindCode | None = None, *, recorded: bool = False) -> Study:
+        """Return the checked study.  Sections from a result (`recorded`) read no files and give no warnings."""
+        model, folder = validate_table(StudyModel, self.table, file), Path(file).parent
+        if not recorded and (files := read_files(model, file)):
+            model = model.model_copy(update={SECTION: model.table_files | files})
+        text = str([self.table.get(key) for key in ("axes", "zip")]) if self.objects else ""
+        objects = tuple((name, data) for name, data in sorted(self.objects.items()) if name in text)
+
+        def find_code(reference: str, depends: Sequence[str]) -> UserCode:
+            code = self.codes.get(reference)
+            if code is None or code.kind is not CodeKind.OBJECT:
+                return replace(find_named_code(reference, folder, depends), objects=objects)
+            return replace(code, depends=hash_depends(depends, Path(code.folder)), objects=objects)
+
+        reader, study = Reader(model, file, find_user_code or find_code), object.__new__(Study)
+        phases, resources = reader.read_phases(warn=not recorded), reader.read_resources()
+        vars(study).update(model=model, file=file, spec=reader.spec, phases=phases, resources=resources)
+        check_cases(study)
+        return study
 
 
-def _check_cases(study: Study) -> None:
-    """Raise StudyError if a case lacks a parameter that it needs, or if its parameters are inconsistent."""
-    method, few = study.method, {SEED} & {*study.method.key_only_parameters}  # few seeds stand for all
-    for space in reversed([*study.iterate_provisional_spaces()]):
-        for at in space.representatives(method.setup_parameters):
-            values = space.resolve(at)
-            needed = () if values is None else method.list_required_parameters(values)
-            missing = [name for name in needed if name not in (values or {})]
-            if missing:
-                point = ", ".join(f"{name} = {text_label(at[name])}" for name in space.names if name != SEED)
-                remedy = method.parameters[SEED].remedy if missing[0] == SEED else ""
-                listed = ", ".join(f"`{name}`" for name in missing)
-                message = f"{listed} must be given ({study.file}, constants.{missing[0]}), got no value"
-                remedy = (
-                    remedy or f"set {'it' if len(missing) == 1 else 'them'} in [constants], [axes] or a [[when]] rule"
-                )
-                raise StudyError(f"{message}{' for ' if point else ''}{point}{as_sentence(remedy)}")
-        # code that is only declared was checked before it ran, and checking it again would run it
-        is_declared = any(code.kind is CodeKind.DECLARED for code in study.spec.codes)
-        for at in space.representatives({*space.names} - few, MAX_CHECKED) if not is_declared else ():
-            values = space.resolve(at)
-            if values is None:
-                continue
-            if study.resources is not None:
-                study.resources.compute_needs(values)
-            try:
-                method.bind(values).check()
-            except ParameterError as error:
-                raise StudyError(str(error.at(f"{study.file}, {_find_section(study, error.name, values)}"))) from None
-            except InputError as error:
-                raise StudyError(f"{error} ({study.file}, problem)") from None
+def _to_toml(where: str, value: Any) -> Any:
+    """Convert a value to TOML types.  Raises StudyError for a value that a parameter cannot have."""
+    if is_composite(value):
+        value = value.content()
+    if isinstance(value, Mapping) and TYPE not in value and all(type(name) is str for name in value):
+        return {name: _to_toml(where, each) for name, each in value.items()}
+    if type(value) is list:
+        return [_to_toml(where, each) for each in value]
+    try:
+        if isinstance(value, date):
+            with_toml = tomllib.loads(f"value = {value.isoformat()}")["value"]
+            if (with_toml, repr(with_toml)) == (value, repr(value)):
+                return value
+    except tomllib.TOMLDecodeError:
+        pass
+    try:
+        return to_json(value)
+    except ValueError as error:
+        raise StudyError(f"`{where}` must be {error}, got {shorten(value)}") from None
 
 
-def _find_section(study: Study, name: str, values: Values) -> str:
-    """Return the key of the study file that sets a parameter in a case."""
-    space, pilot = study.space, study.pilot
-    # a rule may replace a constant in some cases: the value shows which of the two holds here
-    is_constant = name in space.constants and values.get(name) == space.constants[name]
-    sections = {"axes": space.names, "when": () if is_constant else space.dependent_parameters}
-    sections |= {PILOT: () if pilot is None else pilot.parameters, "output": ("times",)}
-    found = (section for section, names in sections.items() if name in names)
-    return f"{space.columns.get(name) or next(found, 'constants')}.{name}"
+def _to_file(where: str, value: Any, references: Mapping[str, str]) -> Any:
+    """Return a value with the code references of a new file.  Raises StudyError for None and objects."""
+    if isinstance(value, list):
+        return [_to_file(f"{where}[{number}]", each, references) for number, each in enumerate(value)]
+    if not isinstance(value, dict):
+        return references.get(value, value) if isinstance(value, str) else value
+    if value.get(TYPE) in ("None", OBJECT):
+        is_none = value[TYPE] == "None"
+        message = "None" if is_none else f"the object {where.rpartition('.')[2]!r}"
+        remedy = "leave it out" if is_none else "let the function create it from a name"
+        raise StudyError(f"a study file cannot hold {message} ({where}). Run the study in Python, or {remedy}")
+    return {name: _to_file(f"{where}.{name}", each, references) for name, each in value.items()}
+
+
+def _make_reference(code: UserCode, folder: Path) -> str:
+    """Return the reference of the code for a study file in `folder`.  Raises StudyError for code without a file."""
+    if code.kind is CodeKind.COMMAND and Path(code.folder) != folder:
+        raise StudyError(f"`path` must be a file in the folder of the command, {code.folder}, got one in {folder}")
+    if code.kind in (CodeKind.MODULE, CodeKind.DECLARED, CodeKind.COMMAND):
+        return code.reference
+    if not code.path:
+        got = f"a function of {code.reference.partition(':')[0]} without a file. Define it at the top level of a file"
+        wanted = "a function in a Python file, so that a study file can name it"
+        raise StudyError(f"`{code.attribute}` must be {wanted}, got {got}")
+    return f"{Path(os.path.relpath(code.path, folder)).as_posix()}:{code.attribute}"
 
 
 def describe_changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return the changes of a study on one line, such as "constants.gamma: 2 -> 3".
-
-    `before` and `after` hold the texts "study", "code" (the declaration) and "version" (of the package).  If these
-    texts are equal, return "choice of the pilot".
-    """
+    """Return the changes of the texts "study", "code" and "version" on one line, such as "constants.gamma: 2 -> 3"."""
     found = []
     try:
         old, new = (dict(_flatten(tomllib.loads(each["study"]))) for each in (before, after))

@@ -20,7 +20,7 @@ from forked import forking
 
 from evogt_study.errors import DamagedResultError
 from evogt_study.results import index
-from evogt_study.results.run_metadata import SCHEMA_VERSION
+from evogt_study.results.netcdf import SCHEMA_VERSION
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.storage.arrays import LARGE_BYTES, Packed
 from evogt_study.storage.files import checksum

@@ -14,7 +14,7 @@ import xarray as xr
 from helpers import rewritten
 from test_transcripts import FUNCTION, STUDY, add_result, list_files
 
-from evogt_study.results.run_metadata import SCHEMA_VERSION
+from evogt_study.results.netcdf import SCHEMA_VERSION
 
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
 PAPER = Path(__file__).parents[2] / "studies" / "paper"

@@ -17,8 +17,7 @@ from evogt_study.errors import ResultError
 from evogt_study.methods import code as user_code
 from evogt_study.methods import loading as methods
 from evogt_study.results.finished import describe, shard_folder, write_shard
-from evogt_study.results.netcdf import read_result
-from evogt_study.results.run_metadata import SCHEMA_VERSION
+from evogt_study.results.netcdf import SCHEMA_VERSION, read_result
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study

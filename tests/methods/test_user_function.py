@@ -11,8 +11,7 @@ from evogt_study.errors import StudyError
 from evogt_study.methods.function import to_record
 from evogt_study.operations.verify import verify
 from evogt_study.results.dataset import dataset
-from evogt_study.results.netcdf import write_result
-from evogt_study.results.run_metadata import SCHEMA_VERSION
+from evogt_study.results.netcdf import SCHEMA_VERSION, write_result
 from evogt_study.results.table import RunTable
 from evogt_study.schema.variables import LONGEST_NAME, RUN_METADATA, Status, status_codes
 from evogt_study.study.plan import plan_study

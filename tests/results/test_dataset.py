@@ -9,7 +9,7 @@ import evogt_study as evs
 from evogt_study import pde
 from evogt_study.operations.verify import verify
 from evogt_study.pde.methods.declarations import VARIABLES
-from evogt_study.results.run_metadata import find_invalid_metadata
+from evogt_study.results.netcdf import find_invalid_metadata
 from evogt_study.study.study import Study
 
 OWN = """

@@ -14,8 +14,7 @@ from helpers import read_study, rewritten
 
 import evogt_study as evs
 from evogt_study.errors import ResultError
-from evogt_study.results.netcdf import write_result
-from evogt_study.results.run_metadata import RESULT_SCHEMA, SCHEMA_VERSION
+from evogt_study.results.netcdf import RESULT_SCHEMA, SCHEMA_VERSION, write_result
 from evogt_study.study.study import Study
 
 # --- a full disk ------------------------------------------------------------------------------------------------------
