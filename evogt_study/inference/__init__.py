@@ -1,6 +1,6 @@
 """Compute statistics on arrays with NumPy and SciPy only.
 
-- `kernels` computes means, standard deviations, quantiles and tail indices over the last axis.
+- `kernels` computes statistics, quantiles and tail indices over the last axis.
 - `means` estimates means and ratios of means, and resamples sampling units.
 - `intervals` computes confidence intervals and standard errors.
 - `comparisons` tests pairs of samples, and inverts the tests to intervals.

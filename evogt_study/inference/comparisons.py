@@ -1,11 +1,8 @@
-"""Compare samples on common units: one test of each pair of samples, and confidence intervals that invert this test.
+"""Test each pair of samples on common units, and invert the tests to confidence intervals.
 
-- The estimand win uses the exact sign test, Clopper and Pearson's interval, and the order-statistics interval of the
-  median.  All three reject together, for every distribution and every n.
-- The estimands geometric_mean and mean use Student's t of the paired differences of logarithms or values.
-
-A sample leads if each of its comparisons rejects at the level alpha, without a correction for multiple tests.  The
-error of this intersection-union test is at most alpha (Berger, Technometrics 24, 1982).
+A win has the sign test, Clopper and Pearson's interval and the order-statistics interval of the median.  A mean has
+Student's t of paired differences.  A leader wins each of its tests at the level alpha, which bounds the error of all
+tests together (Berger, Technometrics 24, 1982).
 """
 
 from __future__ import annotations
@@ -28,10 +25,7 @@ Ends = tuple[float, float]
 
 
 class Pairs(NamedTuple):
-    """Tests that sample i is better than sample j, each (L, L), with the `reason` for each pair without a test.
-
-    `ahead` is wins less losses, or the difference by which the mean is better.
-    """
+    """Tests that sample i beats sample j, (L, L): p, wins less losses or mean difference, counts, missing tests."""
 
     p: Array
     ahead: Array
@@ -44,8 +38,8 @@ class Pairs(NamedTuple):
 def compute_sign_p(wins: npt.ArrayLike, losses: npt.ArrayLike) -> Array:
     """Return the two-sided p-value of the exact sign test, or 1 if there is neither a win nor a loss."""
     few, total = np.minimum(wins, losses).astype(float), np.add(wins, losses).astype(np.int64)
-    p = np.minimum(1.0, 2.0 * scipy.special.bdtr(few, np.maximum(total, 1), 0.5))
-    return np.asarray(np.where(total > 0, p, 1.0))
+    tail = scipy.special.bdtr(few, np.maximum(total, 1), 0.5)
+    return np.asarray(np.where(total > 0, np.minimum(1.0, 2.0 * tail), 1.0))
 
 
 def compute_win_interval(wins: int, n: int, alpha: float) -> Ends:
@@ -89,10 +83,7 @@ def find_holm_levels(p: Array, alpha: float) -> Array:
 
 
 def compute_unit_margins(losses: Array, planned: Bools) -> Array:
-    """Return wins less losses of each sample against each sample per run of a unit, (L, U, k) -> (L, L, U).
-
-    Lower `losses` are better, and a failed run has an infinite loss.  A unit without a common planned run has NaN.
-    """
+    """Return wins less losses per run of each pair and unit from losses (L, U, k), where infinite means failed."""
     found = np.empty((len(losses), *losses.shape[:2]))
     for i, own in enumerate(losses):
         both = planned[i] & planned
@@ -109,11 +100,7 @@ def compare_wins(margins: Array) -> Pairs:
 
 
 def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[str, ...], unit: str) -> Pairs:
-    """Return Student's tests of all pairs of samples (L, U), with `sign` 1 if lower is better.
-
-    A sample with `failed` runs wins no test.  A test needs more units than 25 times the squared skewness (Cochran,
-    Sampling Techniques, 2.15).
-    """
+    """Return Student's tests of all pairs of samples (L, U).  The `sign` is 1 if lower values are better."""
     count = len(units)
     p, ahead, n = np.ones((count, count)), np.full((count, count), -np.inf), np.zeros((count, count), dtype=np.int64)
     wins, losses, reason = n.copy(), n.copy(), dict[tuple[int, int], str]()
@@ -123,7 +110,7 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
         d = d[np.isfinite(d)]
         n[i, j], wins[i, j], losses[i, j] = len(d), (d < 0).sum(), (d > 0).sum()
         ahead[i, j] = -d.mean() if len(d) else -np.inf
-        tail = 0.0  # the skewness on the side on which i is worse
+        tail = 0.0  # the skewness where i is worse: n > 25 times its square (Cochran, Sampling Techniques, 2.15)
         if of == MEAN and ahead[i, j] > 0 and d.std() > 0.0:
             tail = max(float(((d - d.mean()) ** 3).mean() / d.std() ** 3), 0.0)
         if len(d) < MIN_UNITS[of]:

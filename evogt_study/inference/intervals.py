@@ -1,8 +1,4 @@
-"""Compute confidence intervals and standard errors of a statistic.
-
-Samples have n units of k values each.  A unit, such as a seed, is an independent observation.  The bootstrap draws
-whole units.  NaN marks a missing value.
-"""
+"""Compute confidence intervals and standard errors of samples of n units of k values, with NaN for missing values."""
 
 from __future__ import annotations
 
@@ -105,11 +101,7 @@ class Interval:
 
 
 def interval(samples: Array, how: Interval) -> Array:
-    """Return the confidence intervals of samples (..., n, k), as (..., 2).
-
-    Below `how.min_units` units, a mean has Student's interval and other statistics have NaN.  With infinite values,
-    only the method "order" gives an interval.
-    """
+    """Return the confidence intervals of samples (..., n, k) as (..., 2).  See `Interval.min_units` for few units."""
     *lead, units, within = samples.shape
     rows = samples.reshape(math.prod(lead), units, within)
     few = (~np.isnan(rows)).any(axis=-1).sum(axis=-1) < how.min_units
@@ -135,11 +127,7 @@ def _compute_limits(rows: Array, how: Interval) -> Array:
 
 
 def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool = False) -> Array:
-    """Return the interval of sum(above) / sum(below) over common units, (m, n) -> (m, 2).
-
-    The interval is NaN for fewer than two units.  If `logarithmic` and all values are positive, the function uses
-    logarithms.  Then the interval of the inverse ratio has the inverse ends.
-    """
+    """Return the interval of sum(above) / sum(below) over common units, (m, n) -> (m, 2)."""
     found = np.full((len(above), 2), np.nan)
     for which, fit, scale in means.iterate_fits(above, below, max(1, means.BATCH // how.resamples)):
         found[which] = _compute_fit_interval(fit, how, logarithmic) * scale[:, None]
@@ -149,10 +137,8 @@ def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool 
 def _compute_fit_interval(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
     """Return Student's interval, the percentile interval or the bootstrap-t interval (Efron 1981), (m, 2).
 
-    The studentised resamples t* = (R* - R) / s*, or log(R*/R) R* / s* on logarithms, replace Student's distribution.
-    Each end is the wider end of both intervals.  If all values are positive and the lower end is not, the smallest
-    value of a unit replaces the lower end.  If 2^-n > (1 - confidence) / 2, zero replaces the lower end, because all n
-    units may be above the mean.
+    Resamples of t* = (R* - R) / s*, or of log(R*/R) R* / s* on logarithms, widen Student's interval.  A mean of
+    positive values has a lower end of zero, or of the smallest value of a unit if 2^-n <= (1 - confidence) / 2.
     """
     n, ratio = fit.residuals.shape[-1], fit.ratio[:, None]
     tails = [(1.0 - how.confidence) / 2, (1.0 + how.confidence) / 2]
@@ -181,8 +167,7 @@ def _compute_fit_interval(fit: means.Fit, how: Interval, logarithmic: bool) -> A
 def share_interval(samples: Array, confidence: float) -> Array:
     """Return Wilson's interval of the share of ones in samples (..., n, k), as (..., 2).
 
-    A sample without values has NaN.  The effective number of values is N / (1 + (k - 1) rho).  The spread of the unit
-    means estimates the correlation rho within units.  If zeros or ones are rare, rho is closer to 1.
+    N values with the correlation rho within units count as N / (1 + (k - 1) rho).  Rare zeros or ones move rho to 1.
     """
     sums, counts = unit_sums(samples)
     n, total = kernels.count(counts), np.nansum(counts, axis=-1)
@@ -238,10 +223,7 @@ def _compute_bonett_interval(rows: Array, confidence: float) -> Array:
 
 
 def standard_error(samples: Array, of: str) -> Array:
-    """Return the standard error of a statistic of n units of k values, (..., n, k) -> (...).
-
-    The error is NaN below two units, for minimum and maximum, and if a value is infinite.
-    """
+    """Return the standard error of a statistic, (..., n, k) -> (...), or NaN if it is unknown."""
     *lead, units, within = samples.shape
     rows = without_infinite(samples.reshape(math.prod(lead), units, within))
     flat, kernel, probability = rows.reshape(len(rows), units * within), kernel_of(of)[0], probability_of(of)
@@ -251,8 +233,7 @@ def standard_error(samples: Array, of: str) -> Array:
     elif of == "geometric_mean":
         found = kernel(flat) * ratio_error(*unit_sums(logarithms(rows)))
     elif (kernels.count(rows) > 1).any() and of not in ("min", "max"):
-        for row, values in enumerate(rows):
-            there = values[~np.isnan(values).all(axis=-1)]
+        for row, there in enumerate(values[~np.isnan(values).all(axis=-1)] for values in rows):
             if len(there) > 1:
                 found[row] = means.resample_statistic(there[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
     elif probability is not None:

@@ -1,8 +1,4 @@
-"""Compute statistics over the last axis of an array: (..., n) -> (...).
-
-NaN marks a missing value, which no statistic counts.  A row without values has the statistic NaN.  A sample with an
-infinite value has an infinite mean and the standard deviation NaN.
-"""
+"""Compute statistics over the last axis of an array, (..., n) -> (...), with NaN for missing values."""
 
 from __future__ import annotations
 
@@ -26,14 +22,12 @@ HEAVY = 1.5
 
 def count(samples: Array) -> Counts:
     """Return the number of values that are not NaN."""
-    counts: Counts = (~np.isnan(samples)).sum(axis=-1, dtype=np.int64)
-    return counts
+    return np.asarray((~np.isnan(samples)).sum(axis=-1, dtype=np.int64))
 
 
 def divide(above: Array, below: npt.NDArray[np.number]) -> Array:
     """Return quotients, or NaN if the denominator is not positive."""
-    found: Array = np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
-    return found
+    return np.asarray(np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0))
 
 
 def mean(samples: Array) -> Array:
@@ -82,8 +76,7 @@ def geometric_mean(samples: Array) -> Array:
 
 def minimum(samples: Array) -> Array:
     """Return the least value over the last axis."""
-    least: Array = np.fmin.reduce(samples, axis=-1, initial=np.nan)
-    return least
+    return np.asarray(np.fmin.reduce(samples, axis=-1, initial=np.nan))
 
 
 def maximum(samples: Array) -> Array:
@@ -153,8 +146,7 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
     """Return the interval of a quantile of samples (m, n, k), as (m, 2), with infinite ends if it has no bound.
 
     The l-th to the u-th smallest of n values contain the quantile p with a probability of at least P(l <= B < u), B ~
-    binomial(n, p) (David & Nagaraja, Order Statistics, 7.1).  Units of several values use the effective n (Korn &
-    Graubard 1998).
+    binomial(n, p) (David & Nagaraja, Order Statistics, 7.1), n as effective number for k > 1 (Korn & Graubard 1998).
     """
     ordered = np.sort(values.reshape(len(values), values.shape[1] * values.shape[2]), axis=-1)
     n, tail = count(ordered), (1.0 - confidence) / 2.0
@@ -187,10 +179,7 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
 
 
 def quantile_error(values: Array, probability: float) -> Array:
-    """Return the standard error of a quantile, (m, n) -> (m,), or NaN below two values.
-
-    The formula is by Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978), with the weights of Harrell and Davis.
-    """
+    """Return Maritz and Jarrett's standard error (1978) of a quantile, (m, n) -> (m,), or NaN below two values."""
     found, counts = np.full(len(values), np.nan), count(values)
     for size in np.unique(counts[counts > 1]):
         which = np.flatnonzero(counts == size)

@@ -1,9 +1,8 @@
 """Estimate means and ratios of means, and resample sampling units.
 
-Means and ratios of means use one estimator, a ratio of sums over units.  A mean is sum_u X_u / sum_u c_u with the sum
-X_u and the number c_u of a unit's values.  For a ratio of means over pairs, the values of the second mean replace c_u.
-With the ratio R and e_u = X_u - R c_u, the standard error is sqrt(n / (n - 1) sum_u e_u^2) / sum_u c_u.  For a mean of
-single values this is std / sqrt(n).  Bootstrap resamples draw whole units.
+A mean is a ratio R = sum_u X_u / sum_u c_u with the sum X_u and the number c_u of a unit's values.  For a ratio of
+means, c_u are the values of the second mean.  With e_u = X_u - R c_u, the standard error is sqrt(n / (n - 1) sum_u
+e_u^2) / sum_u c_u.
 """
 
 from __future__ import annotations
@@ -71,16 +70,11 @@ def pseudo_values(values: Array) -> Array:
         setups = np.linalg.lstsq(less, right - y[:, unit] + own * means[unit], rcond=None)[0]
         others = total - means[unit] - (whole - weights[:, unit]) @ setups
         left[:, unit] = setups + others / (count - 1)
-    found: Array = fit_blocks(values)[0][:, None] + (count - 1.0) * (left.mean(axis=1, keepdims=True) - left)
-    return found
+    return np.asarray(fit_blocks(values)[0][:, None] + (count - 1.0) * (left.mean(axis=1, keepdims=True) - left))
 
 
 def iterate_fits(above: Array, below: Array, rows: int) -> Iterator[tuple[npt.NDArray[np.intp], Fit, Array]]:
-    """Yield the positions of at most `rows` rows, the fit of their ratios and its scale.
-
-    All rows of a fit have the same number of units.  The function skips rows with fewer than two units or with an
-    infinite value.
-    """
+    """Yield positions of at most `rows` rows with equally many finite units (at least two), their fit and its scale."""
     ok = ~(np.isnan(above) | np.isnan(below))
     counts = np.where(((np.isinf(above) | np.isinf(below)) & ok).any(axis=-1), 0, ok.sum(axis=-1))
     for size in np.unique(counts[counts > 1]).tolist():

@@ -34,11 +34,7 @@ JACKKNIFE_GROUPS = 20  # groups of points that the jackknife of Shapley effects 
 
 
 class ChaosFit(NamedTuple):
-    """A fit of polynomials, with the coefficients (M, R) = inverse (M, n) y of the terms.
-
-    `left` contains the leave-one-out residuals (n, R), and `error` is their mean square over the variance.  `explained`
-    is 1 - residual / total variance over degrees of freedom.
-    """
+    """A fit with coefficients (M, R) = inverse (M, n) y, leave-one-out residuals (n, R), their error, and R^2."""
 
     terms: Sequence[Term]
     inverse: Array
@@ -85,11 +81,9 @@ class Bases:
 
 
 def compute_fit_moments(bases: Bases, parameters: int, y: Array, runs: float, *, fresh: bool) -> tuple[Moments, float]:
-    """Return moments of y (n, R) at the points of `bases`, and the unexplained mean square.
+    """Return moments of y (n, R) at the points of `bases` with `runs` runs each, and the unexplained mean square.
 
-    S_j V is the sum of squared coefficients over the terms of parameter j alone, and T_j V over all terms with it
-    (Sudret, Reliab. Eng. Syst. Saf. 93, 2008), with the variance of each square subtracted.  `runs` is the mean number
-    of runs at a point.
+    Squared coefficients, less their variances, give S_j V and T_j V (Sudret, Reliab. Eng. Syst. Saf. 93, 2008).
     """
     (n, r), fit = y.shape, bases.fit(y)
     used = np.zeros((parameters, len(fit.terms)), dtype=bool)

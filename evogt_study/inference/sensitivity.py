@@ -1,14 +1,11 @@
 """Split a variance among parameters and seeds, compute elementary effects and test the dependence of parameters.
 
-E_u(i, s) is the effect of a subset u of the parameters at point i for seed s.  It comes from an analysis of variance of
-a grid, or from the polynomial terms of a sample.  The Gram matrix K_u[s, s'] = mean_i E_u(i, s) E_u(i, s') is R x R.
-Products of two different seeds estimate the component V_u of the mean over the seeds.  The rest of the diagonal
-estimates the component of the seeds.  Both estimates are unbiased for common and for independent random streams.  Only
-the intervals depend on the streams.
+E_u(i, s) is the effect of a subset u of the parameters at point i for seed s.  In its Gram matrix K_u[s, s'] = mean_i
+E_u(i, s) E_u(i, s'), products of two different seeds estimate the component V_u of the mean over the seeds.  The rest
+of the diagonal estimates the component of the seeds.  Only the intervals depend on the random streams.
 
 A part is an array (3,) of a component or a share and its limits.  Limits of a sum add the squared distances of its
-independent parts (Zou & Donner, Stat. Med. 27, 2008).  The module recognises Saltelli's blocks and Morris'
-trajectories, in the order of SALib, by their points.
+independent parts (Zou & Donner, Stat. Med. 27, 2008).
 """
 
 from __future__ import annotations
@@ -69,8 +66,7 @@ def _make_variance_part(value: float, freedom: float, confidence: float) -> Arra
 
 
 def _centre_gram(gram: Array) -> Array:
-    found: Array = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
-    return found
+    return np.asarray(gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean())
 
 
 def estimate_mean_part(gram: Array, confidence: float, value: float | None = None) -> Array:
@@ -84,12 +80,7 @@ def estimate_mean_part(gram: Array, confidence: float, value: float | None = Non
 
 
 def estimate_seed_component(gram: Array, confidence: float) -> Array:
-    """Return the variance component of the seeds.
-
-    The degrees of freedom of the trace of a covariance S are m tr(S)^2 / tr(S^2) from unbiased estimates (Srivastava
-    2005), m = R - 1.  The kurtosis of the seeds reduces the degrees of freedom.  Below five seeds, the degrees of
-    freedom are m.
-    """
+    """Return the variance component of the seeds, with degrees of freedom m tr(S)^2 / tr(S^2) (Srivastava 2005)."""
     centred, r, m = _centre_gram(gram), len(gram), len(gram) - 1
     trace, freedom = float(np.trace(centred)) / m, float(m)
     if trace > 0.0 and r >= 5:
@@ -113,10 +104,7 @@ def compute_grid_effects(table: Array) -> Components:
 
 
 def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
-    """Fill gaps in values (N, R) with the setup mean, plus the seed effect if streams are `common`.
-
-    Raises InputError for a setup with fewer than `least` values.
-    """
+    """Fill gaps in values (N, R) with the setup mean, plus the seed effect if streams are `common`."""
     there = np.isfinite(values)
     if few := int((there.sum(axis=1) < least).sum()):
         raise InputError(f"`values` must have {least} seeds with a value at each point, got fewer at {few} points")
@@ -127,8 +115,7 @@ def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
         means, units = fit_blocks(values)
         base = means[:, None] + units - units.mean()
     lost, freedom = int((~there).sum()), (len(values) - common) * (values.shape[1] - 1)
-    found: Array = base + (np.where(there, values, base) - base) * np.sqrt(freedom / max(freedom - lost, 1))
-    return found
+    return np.asarray(base + (np.where(there, values, base) - base) * np.sqrt(freedom / max(freedom - lost, 1)))
 
 
 def compute_grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Array]]:
@@ -166,11 +153,9 @@ def compute_grid_components(table: Array, *, fresh: bool, confidence: float) -> 
 class Moments:
     """Moments of n points or blocks and R seeds, which determine the shares of K indices.
 
-    `own` (K,), `variance` and `seed` are the components of the indices, of the mean over the seeds and of the seeds.
-    `left` contains these components without each point, (n, K), (n,), (n,).  `grams` contains the Gram matrix of each
-    index, and `whole` is the Gram matrix of all parts.  `noise` contains the Gram matrices of the common effect of the
-    seeds and of the rest.  `above` and `below` widen the limits by the variance that a fit does not explain.  `n_ok` is
-    the smallest number of points or blocks of an index.
+    `own` (K,), `variance` and `seed` are components, and `left` are the components without each point.  `grams`,
+    `whole` and `noise` are Gram matrices of the indices, of all parts, and of the common effect and the rest of the
+    seeds.  `above` and `below` widen the limits by the variance that a fit does not explain.
     """
 
     own: Array
@@ -185,12 +170,7 @@ class Moments:
     below: float = 0.0
 
     def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> Array:
-        """Return shares of the indices, then of the seeds, (K + 1, 3).
-
-        The jackknife over points gives the limits.  For common streams, the limits include the spread of the seeds.  If
-        `of_run`, the shares refer to the variance of one run with a fresh seed, else to the variance of the mean over
-        the seeds.
-        """
+        """Return shares of the indices, then of the seeds, (K + 1, 3), of the variance of a run or of the mean."""
         n, r, weight, variance = len(self.left[2]), len(self.whole), float(of_run), max(self.variance, 0.0)
         whole, wholes = variance + weight * self.seed, self.left[1] + weight * self.left[2]
         if not whole > 0.0 or n < 2:
@@ -240,11 +220,7 @@ def has_spread(values: Array) -> bool:
 
 
 def find_saltelli_block(points: Array) -> int:
-    """Return the block size of a Saltelli design, 2 D + 2 or D + 2, or zero for other points (n, D).
-
-    A block contains A, AB_1 ... AB_D, then BA_1 ... BA_D for second order, and B.  AB_j is A with coordinate j of B,
-    and BA_j is B with coordinate j of A (Saltelli, Comput. Phys. Commun. 145, 2002).
-    """
+    """Return the size 2 D + 2 or D + 2 of blocks A, AB_1 ... AB_D[, BA_1 ... BA_D], B of points (n, D), or zero."""
     count, d = points.shape
     for members in (2 * d + 2, d + 2) if d and count else ():
         if count % members:
@@ -272,7 +248,6 @@ def compute_block_moments(y: Array, parameters: int) -> Moments | None:
 
     For centred values, S_j V = mean B (AB_j - A), T_j V = mean (A - AB_j)^2 / 2 (Saltelli et al., Comput. Phys. Commun.
     181, 2010) and S_jk V = mean (BA_j AB_k - A B) - S_j V - S_k V (Saltelli, Comput. Phys. Commun. 145, 2002).
-    Products use two different seeds.  The order of the indices is first order, total, and second order by pairs.
     """
     n, d, r = len(y), parameters, y.shape[2]
     known = np.isfinite(y)
@@ -315,17 +290,11 @@ def compute_block_moments(y: Array, parameters: int) -> Moments | None:
 def _multiply_members(one: Array, other: Array) -> Array:
     """Return symmetric products of the seeds of two members, (N, K, R) -> (N, K, R, R)."""
     both = one[..., :, None] * other[..., None, :]
-    found: Array = 0.5 * (both + both.swapaxes(-1, -2))
-    return found
+    return np.asarray(0.5 * (both + both.swapaxes(-1, -2)))
 
 
 def compute_effects(values: Array, points: Array, levels: int, how: Interval) -> dict[str, Array]:
-    """Return statistics of the elementary effects (y(u + delta e_j) - y(u)) / delta of values (n,).
-
-    A step for p levels is delta = p / (2 (p - 1)) (Morris, Technometrics 33, 1991).  mu_star follows Campolongo et al.
-    (Environ. Model. Softw. 22, 2007).  All statistics agree with SALib's ``morris.analyze``.  Only complete
-    trajectories count.
-    """
+    """Return Morris' statistics (1991; Campolongo et al. 2007 for mu_star) of complete trajectories of values (n,)."""
     dimension = points.shape[1]
     paths, trajectories = values.reshape(-1, dimension + 1), points.reshape(-1, dimension + 1, dimension)
     kept = np.isfinite(paths).all(axis=1)

@@ -1,7 +1,6 @@
 """Choose the number of seeds that a setup needs for its target precision.
 
-A decision uses the first n values of a setup in the order of its seeds.  These values alone determine n.  Therefore the
-result does not depend on the workers, and a stricter goal continues from the same batches.
+The first n values of a setup in the order of its seeds determine n, so the decision does not depend on the workers.
 """
 
 from __future__ import annotations
@@ -28,12 +27,7 @@ LOOKS = 10  # looks, at equal steps of information, over which the confidence ho
 
 @dataclass(frozen=True)
 class Goal:
-    """Target precision of every setup: the relative or absolute half width of a confidence interval.
-
-    `statistic` is mean, median, or ratio (of the means of two axis values over common seeds).  `max_seeds` is the
-    largest number of seeds of a setup, and `first` is the size of its first batch.  Raises ParameterError if a value is
-    not valid.
-    """
+    """Target precision of every setup: largest relative or absolute half width of the interval of a statistic."""
 
     statistic: str = "mean"
     half_width: float = 0.1
@@ -74,12 +68,7 @@ class Decision:
 
 
 def decide(values: Array, goal: Goal) -> Decision:
-    """Decide whether a setup needs more seeds.
-
-    `values` has the shape (n,), or (2, n) for a ratio, in the order of the seeds.  Seeds without a value have NaN.  The
-    function ignores values that the goal does not need, for example from a stricter goal.  Equal values need at least
-    `CONSTANT` seeds.
-    """
+    """Decide whether a setup needs more seeds from values (n,), or (2, n) for a ratio, in the order of the seeds."""
     columns = np.atleast_2d(values)
     size, looks = goal.first, []
     # repeat all looks from the first: the decision of a resumed study must not depend on the time of the stop
