@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import compute_table
 
-from evogt_study.analysis.tables import find_pilot_choice
+from evogt_study.plots.axis_plots import find_pilot_choice
 from evogt_study.results.dataset import dataset
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study

@@ -19,7 +19,7 @@ from evogt_study.inference import kernels
 from evogt_study.inference.comparisons import DIFFERENCE, MARGIN, RATIO, SHARE, Pairs
 from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools, is_two_valued
-from evogt_study.schema.variables import GEOMETRIC_MEAN, HIGHER, MEAN, NEAREST, WIN, parse_better, read_direction
+from evogt_study.schema.variables import GEOMETRIC_MEAN, HIGHER, LOWER, MEAN, NEAREST, WIN, parse_better, read_direction
 from evogt_study.study.case_space import join_names
 
 _LONG_NAMES = {
@@ -32,47 +32,28 @@ _LONG_NAMES = {
     "effect": "effect of the leader over the rival", "effect_ci": "confidence interval of effect",
     "conclusion": "conclusion in one sentence", "note": "assumptions and warnings",
     "n_ok": "number of complete units", "n_planned": "number of planned units",
-    "failed": "share of runs without a value",
-    "failed_ci": "confidence interval of failed (Wilson)", "over_leader": "effect of the value over the leader",
-    "over_leader_ci": "confidence interval of over_leader", "p_over_leader": "p-value of over_leader",
-    "scale": "scale of effect",
+    "failed": "share of runs without a value", "failed_ci": "confidence interval of failed (Wilson)",
+    "over_leader": "effect of the value over the leader", "over_leader_ci": "confidence interval of over_leader",
+    "p_over_leader": "p-value of over_leader", "scale": "scale of effect",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Question:
-    """Settings of a comparison: variable, estimand, direction with its target, scale of the effect, unit, options."""
+    """Settings of a comparison.  The `sign` is 1 if lower values are better.  `more` is a word such as "lower"."""
 
-    variable: str
+    subject: str
     estimand: str
     direction: str
     target: float
+    sign: int
+    more: str
+    is_nearest_share: bool
     scale: str
-    two_valued: bool
     omit: bool
     alpha: float
     unit: str
     margin: float
-
-    @property
-    def sign(self) -> int:
-        """Sign of a loss: 1 if lower values are better, else -1."""
-        return -1 if self.direction == HIGHER else 1
-
-    @property
-    def is_nearest_share(self) -> bool:
-        """True if the comparison measures the distance of shares of ones from a target."""
-        return self.direction == NEAREST and self.two_valued and self.estimand == WIN
-
-    @property
-    def more(self) -> str:
-        """The direction as a comparative, such as "lower" or "nearer to 0.95"."""
-        return f"nearer to {self.target:g}" if self.direction == NEAREST else self.direction or "lower"
-
-    @property
-    def subject(self) -> str:
-        """The name of the compared quantity, such as "error" or "mean error"."""
-        return self.variable if self.estimand == WIN else f"{self.estimand.replace('_', ' ')} {self.variable}"
 
     def claim(self, first: str, second: str, count: int) -> str:
         """Return the claim about the leader, such as "a has the lowest error of all 3; closest is b"."""
@@ -158,24 +139,20 @@ def compare(
     found = [_compare_setup(*each, names, question) for each in setups]
     p = np.array([each["p_value"] for each in found])
     several = int((~np.isnan(p)).sum())
-    more = (
-        [f'p-values are not adjusted for the {several} setups (the family "all" adjusts them)'] if several > 1 else []
-    )
+    more = f'p-values are not adjusted for the {several} setups (the family "all" adjusts them)' if several > 1 else ""
     if family == "all":
-        levels, p = tests.find_holm_levels(p, question.alpha), tests.holm(p)
-        more = [f"tests are adjusted for {several} setups together (Holm)"]
-        found = [
-            _compare_setup(*each, names, replace(question, alpha=float(level)))
-            for each, level in zip(setups, levels, strict=True)
-        ]
+        more = f"tests are adjusted for {several} setups together (Holm)"
+        levels, p = tests.find_holm_levels(p, question.alpha).tolist(), tests.holm(p)
+        own = (replace(question, alpha=level) for level in levels)
+        found = [_compare_setup(*setup, names, each) for setup, each in zip(setups, own, strict=True)]
     data, shape = {}, [values.sizes[each] for each in rest]
     for each, p_value in zip(found, p, strict=True):
-        each |= {"p_value": p_value, "note": design.note(*each["note"], *more, streams=False)}
+        each |= {"p_value": p_value, "note": design.note(*each["note"], more, streams=False)}
     for name, long_name in _LONG_NAMES.items():
-        own = [dim] if np.ndim(found[0][name]) and name not in ("effect_ci", "probability_ci") else []
-        own += [statistics.BOUND] if name.endswith("_ci") else []
+        inner = [dim] if np.ndim(found[0][name]) and name not in ("effect_ci", "probability_ci") else []
+        inner += [statistics.BOUND] if name.endswith("_ci") else []
         column = np.array([each[name] for each in found], dtype=object if isinstance(found[0][name], str) else None)
-        data[name] = ((*rest, *own), column.reshape((*shape, *column.shape[1:])), {"long_name": long_name})
+        data[name] = ((*rest, *inner), column.reshape((*shape, *column.shape[1:])), {"long_name": long_name})
     data["effect"][2]["units"] = "1" if question.scale != DIFFERENCE else str(values.attrs.get("units", "1"))
     made = xr.Dataset(data).assign_coords(statistics.keep_coordinates(values, over_dims) | statistics.BOUNDS)
     direction = f"{NEAREST} {question.target:g}" if question.direction == NEAREST else question.direction
@@ -211,7 +188,10 @@ def _read_question(
         shares = direction == HIGHER and bool((known <= 1.0).all())  # such as accuracies
         scale = scale or (RATIO if positive and not shares else DIFFERENCE)
     name = str(values.name or "value").replace("_", " ")
-    return Question(name, estimand, direction, target, scale, two_valued, unit=laid_out.unit, **options)
+    subject = name if estimand == WIN else f"{estimand.replace('_', ' ')} {name}"
+    more = f"nearer to {target:g}" if direction == NEAREST else direction or LOWER
+    shares, sign = direction == NEAREST and two_valued and estimand == WIN, -1 if direction == HIGHER else 1
+    return Question(subject, estimand, direction, target, sign, more, shares, scale, unit=laid_out.unit, **options)
 
 
 def _compare_setup(values: Array, planned: Bools, names: Sequence[str], question: Question) -> dict[str, Any]:
@@ -299,11 +279,8 @@ def _add_effects(
 
 
 def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tuple[int, list[int], Array]:
-    """Return the sample whose share is nearest to a target, its rivals (closest first), and their p-values.
-
-    |p - t| < |q - t| is equivalent to (p - q)(p + q - 2t) < 0.  McNemar's test decides the sign of the first factor,
-    and the interval of the mean share decides the sign of the second factor.
-    """
+    """Return the sample whose share is nearest to a target, its rivals (closest first), and their p-values."""
+    # |p - t| < |q - t| if (p - q)(p + q - 2t) < 0: McNemar's test decides the first sign, an interval the second
     shares = np.array([np.nanmean(each) if (~np.isnan(each)).any() else np.inf for each in values])
     lead, found = part[int(np.abs(shares[part] - target).argmin())], dict[int, float]()
     for j in (each for each in part if each != lead):
@@ -343,8 +320,8 @@ def round_ends(value: float, ends: Sequence[float], neutral: float) -> str:
 
 def round_share(ends: Sequence[float]) -> str:
     """Return the interval of a probability, with enough digits to distinguish its ends from 1/2."""
-    texts = [[text for k in (2, 3, 5, 9) if float(text := f"{v:.{k}f}") != 0.5 or v == 0.5] for v in ends]
-    return " to ".join((each or [f"{v!r}"])[0] for each, v in zip(texts, ends, strict=True))
+    texts = ([text for k in (2, 3, 5, 9) if float(text := f"{v:.{k}f}") != 0.5 or v == 0.5] for v in ends)
+    return " to ".join(next(iter(each), repr(v)) for each, v in zip(texts, ends, strict=True))
 
 
 def conclude(question: Question, found: dict[str, Any]) -> str:
@@ -356,9 +333,8 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
     if not significant and count == 2:
         claim = f"No significant difference in {question.subject}."
     elif not significant:
-        claim = (
-            f"No significant leader in {question.subject}: {join_names(found['open'], 5)} may be {more} than {first}."
-        )
+        rivals = join_names(found["open"], 5)
+        claim = f"No significant leader in {question.subject}: {rivals} may be {more} than {first}."
     if question.is_nearest_share:
         of_first, of_second = found["shares"]
         return f"{claim.rstrip('.')} ({first} {of_first:.3f}, {second} {of_second:.3f}, {p})."
@@ -375,13 +351,13 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
         return f"{first} and {second} are equal on all {n} {unit}s."
     ties = f", equal on {n - decided}" if n > decided else ""
     times = f"on {found['wins']} of {n} {unit}s{ties}"
-    score = f"{more} than {second} {times}"
+    score = f"{first} is {more} than {second} {times}"
     chance = f"probability on a fresh {unit}{' that differs' if ties else ''} {round_share(found['probability_ci'])}"
     fewest = next(m for m in range(1, 1100) if 2.0 ** (1 - m) <= alpha)
     if decided < fewest:
         noun, verb = (unit, "differs") if decided == 1 else (f"{unit}s", "differ")
         units = f"{decided} {noun} that {verb}" if ties else f"{decided} {noun}"
-        return f"{units}: too few for an interval. Use at least {fewest}. {first} is {score}."
+        return f"{units}: too few for an interval. Use at least {fewest}. {score}."
     numbers = f"{level} intervals: {chance}; {'' if question.scale == SHARE else 'median '}{kind} {amount}"
     if significant:
         every = f"; probability against each of the others at least {found['least']:.2f}" if count > 2 else ""
@@ -392,10 +368,10 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
     if margin and low < found["effect_ci"][0] and found["effect_ci"][1] < high:
         within = f"{100.0 * margin:g} %" if ratio else f"{margin:g}"
         claim = f"{first} and {second} are equal within {within}:"
-        return f"{claim} {first} is {score} ({p}, sign test). {numbers}."
+        return f"{claim} {score} ({p}, sign test). {numbers}."
     # units at which the test would probably reject if the share of wins stays
     share = (found["wins"] + 1.0) / (decided + 2.0)
     count = ((0.98 + 0.84 * math.sqrt(share * (1.0 - share))) / max(abs(share - 0.5), 1e-9)) ** 2 * n / decided
     stays = n < count < 10_000 and found["wins"] > found["losses"]
     needed = f" About {math.ceil(count)} {unit}s would decide it if this share stays." if stays else ""
-    return f"{claim} {first} is {score} ({p}, sign test). {numbers}.{needed}"
+    return f"{claim} {score} ({p}, sign test). {numbers}.{needed}"

@@ -1,8 +1,4 @@
-"""Read the design of a study from the coordinates of its result: axes, samples, random streams and runs.
-
-Every estimator takes a `Design`.  The estimator adapts to the design, raises an error, or states its assumptions in
-`note`.
-"""
+"""Read the design of a study from the coordinates of its result: axes, samples, random streams and runs."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from evogt_study.analysis.runs import DRAWN, KEYS, each_once
@@ -169,11 +164,7 @@ def _find_streams(
 
 @dataclass(frozen=True, eq=False)
 class SamplePoints:
-    """Parameters (D,) and their values at the points (n, D) of the product of `dims`.
-
-    `along` gives the dimension of each parameter.  `seeds` is True if the analysis pools the seeds.  For a parameter
-    with strings, `strings` gives the string of each number.
-    """
+    """Parameters (D,) along dimensions, values at the points (n, D) of their product, strings of numbers, levels."""
 
     names: tuple[str, ...]
     points: Array
@@ -225,16 +216,13 @@ def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[
     places = np.indices(tuple(values.sizes[dim] for dim in dims)).reshape(len(dims), -1)
     columns, strings = [], []
     for name, dim in along.items():
-        column, own = values[name].values, tuple[str, ...]()
+        column, own = values[name].values, np.empty(0, dtype=str)
         if column.dtype.kind not in "iufb":
-            codes, found = pd.factorize(column.astype(str), sort=True)
-            column, own = codes, tuple(map(str, found))
+            own, column = np.unique(column.astype(str), return_inverse=True)
         columns.append(np.asarray(column, dtype=float)[places[dims.index(dim)]])
-        strings.append(own)
-    levels = int(str(design_of(values, dims[0]).get("levels", _LEVELS)))
-    return SamplePoints(
-        tuple(along), np.stack(columns, axis=-1), tuple(dims), DRAWN in over, tuple(strings), along, levels
-    )
+        strings.append(tuple(map(str, own)))
+    points, levels = np.stack(columns, axis=-1), int(str(design_of(values, dims[0]).get("levels", _LEVELS)))
+    return SamplePoints(tuple(along), points, tuple(dims), DRAWN in over, tuple(strings), along, levels)
 
 
 def _find_parameters(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:

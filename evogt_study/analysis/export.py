@@ -28,15 +28,10 @@ _FORMULA = tuple("=+-@＝＋－＠")  # first characters of cells that spreadshe
 def run_table(data: xr.Dataset) -> pd.DataFrame:
     """Return a table with one row for each planned case, in the order of the axes."""
     axes = list(map(str, data["run_status"].dims))
-    others = [
-        str(name)
-        for name, each in data.coords.items()
-        if name not in (*axes, *RUN_METADATA) and set(each.dims) <= set(axes)
-    ]
-    parameters = sorted(others, key=lambda name: not data[name].ndim)  # those that follow axes, then constants
-    own = [str(name) for name, each in data.data_vars.items() if list(each.dims) == axes and name not in RUN_METADATA]
-    last = [name for name in RUN_METADATA if name in data.variables and name not in _FIRST]
-    names = [*parameters, *_FIRST, *own, *last]
+    coords = [name for name in data.coords if name not in (*axes, *RUN_METADATA) and {*data[name].dims} <= {*axes}]
+    parameters = sorted(coords, key=lambda name: not data[name].ndim)  # those that follow axes, then constants
+    own = [name for name, each in data.data_vars.items() if [*each.dims] == axes and name not in RUN_METADATA]
+    names = [*parameters, *_FIRST, *own, *(name for name in RUN_METADATA if name in {*data.variables} - {*_FIRST})]
     runs = xr.Dataset({name: data[name].variable for name in names}, {axis: data[axis].variable for axis in axes})
     runs["run_status"] = (axes, STATUS_NAMES[status_codes(data["run_status"])])
     table = runs.to_dataframe(axes).reset_index()
@@ -47,10 +42,7 @@ def run_table(data: xr.Dataset) -> pd.DataFrame:
 
 
 def write_table(data: xr.Dataset, path: Path) -> int:
-    """Write `run_table` as CSV, Parquet or JSON, by the suffix of `path`, and return the number of runs.
-
-    If the file already contains this table, it does not change.
-    """
+    """Write `run_table` as CSV, Parquet or JSON, by the suffix of `path`, or keep an equal file.  Count the runs."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"`--output` must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
@@ -68,9 +60,8 @@ def write_table(data: xr.Dataset, path: Path) -> int:
             else:
                 with temporary.open("w", newline="", encoding="utf-8") as file:
                     # the writer's text of a float reads back as the same float
-                    csv.writer(file, lineterminator="\n").writerows(
-                        map(_escape_formula, row) for row in ([*table], *rows)
-                    )
+                    lines = (map(_escape_formula, row) for row in ([*table], *rows))
+                    csv.writer(file, lineterminator="\n").writerows(lines)
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
                 message = f"`--output` must be a new file, got {path}, which exists"
                 raise InputError(f"{message}. Choose another output file.")
@@ -156,9 +147,8 @@ def on_grid(values: xr.DataArray, along: str, points: npt.ArrayLike, how: str = 
         output_core_dims=[[along]], exclude_dims={own}, vectorize=True, output_dtypes=[float], keep_attrs=True,
         dask="parallelized", dask_gufunc_kwargs={"output_sizes": {along: len(grid)}, "allow_rechunk": True},
     )  # fmt: skip
-    return (
-        found.rename(values.name).assign_coords({along: (along, grid, values[along].attrs)}).assign_attrs(values.attrs)
-    )
+    found = found.rename(values.name).assign_attrs(values.attrs)
+    return found.assign_coords({along: (along, grid, values[along].attrs)})
 
 
 def to_ragged(data: xr.Dataset, dim: str) -> xr.Dataset:

@@ -1,7 +1,6 @@
 """Find the distinct runs of a result, their status, the sampling units and the names of coordinate values.
 
-Cases with equal run keys share a run, for example if N1 varies and the dictionary transnet does not use it.  Each
-shared run counts once in every statistic.
+Cases with equal run keys share a run.  Each shared run counts once in every statistic.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from evogt_study.errors import Completeness, InputError, Lacking, Message, ParameterError, Status
+from evogt_study.errors import Completeness, InputError, Lacking, Message, ParameterError, Status, shorten
 from evogt_study.inference.kernels import Array, Bools
 from evogt_study.schema.values import find_value, text_label, to_canonical
 from evogt_study.schema.variables import status_codes
@@ -32,13 +31,10 @@ DRAWN = "seed"  # the dimension whose points are sampling units by default, if i
 
 
 def number_runs(planned: xr.DataArray) -> Numbers:
-    """Return the run number of each case, which is equal for equal run keys and -1 without a planned run.
-
-    `planned` contains run keys or booleans.  The function compares 64 bits of the hash of a key.  The probability that
-    two of a million runs have equal bits is 3e-8.
-    """
+    """Return the run number of each case, which is equal for equal run keys and -1 without a planned run."""
     if planned.dtype.kind == "b":
         return np.where(planned.values, np.arange(planned.size).reshape(planned.shape), -1)
+    # 64 bits of the hash of a key: two of a million runs have equal bits with probability 3e-8
     hashes, there = np.zeros(planned.shape, dtype=np.uint64), np.zeros(planned.shape, dtype=bool)
     for slab in slabs(planned.shape):
         keys = np.asarray(planned.variable[slab].values, dtype=object)
@@ -84,7 +80,7 @@ def mark_runs(
 ) -> xr.DataArray | None:
     """Mark each planned run once in a sample over `over`, or return None if each value has its own run.
 
-    Runs along the axis `paired` belong together.  These runs count once if several points of `over` have equal runs.
+    Runs along the axis `paired` belong together, and count once if several points of `over` have equal runs.
     """
     numbers = number_planned_runs(values, planned)
     if numbers is None:
@@ -117,11 +113,10 @@ class Layout:
 
     def units(self, samples: Array, once: Bools) -> Array:
         """Return values by units, (..., n) -> (..., count, within), or NaN for a unit that lacks a run."""
-        values = self.blocks(samples)
         if self.within == 1:
-            return values
+            return self.blocks(samples)
         planned, there = self._count_runs(samples, once)
-        return np.where((there == planned)[..., None], values, np.nan)
+        return np.where((there == planned)[..., None], self.blocks(samples), np.nan)
 
     def counts(self, samples: Array, once: Bools) -> list[Array]:
         """Return complete units, planned units, runs with a value and planned runs, four (...)."""
@@ -129,11 +124,10 @@ class Layout:
         both = [(planned > 0) & (there == planned), planned > 0, there, planned]
         return [each.sum(axis=-1).astype(float) for each in both]
 
-    def _count_runs(self, samples: Array, once: Bools) -> tuple[Numbers, Numbers]:
+    def _count_runs(self, samples: Array, once: Bools) -> list[Numbers]:
         """Return the planned runs and the runs with a value of each unit, two (..., count)."""
         shape = (*samples.shape[:-1], self.count, self.within // max(self.places, 1), self.places)
-        planned, there = (each.reshape(shape).any(axis=-1).sum(axis=-1) for each in (once, ~np.isnan(samples)))
-        return planned, there
+        return [each.reshape(shape).any(axis=-1).sum(axis=-1) for each in (once, ~np.isnan(samples))]
 
 
 def lay_out_units(
@@ -176,33 +170,20 @@ def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     return found if values[dim].dtype.kind in "OU" else [f"{dim}={label}" for label in found]
 
 
+def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str] | None = None) -> xr.Dataset:
+    """Return the runs at one value of some axes.  Raises InputError for an unknown axis or value."""
+    known = list(map(str, data["run_status"].dims)) if axes is None else axes
+    if unknown := [name for name in point if name not in known]:
+        raise InputError(f"`--at` must name axes ({', '.join(known)}), got {shorten(unknown[0])}")
+    return data.isel({name: find_position(data[name], name, value) for name, value in point.items()})
+
+
 def find_position(values: xr.DataArray | xr.Dataset, dim: str, label: object) -> int:
     """Return the position of a coordinate value or its string.  Raises InputError for an unknown value."""
     found = find_value([to_canonical(each) for each in values[dim].values], str(label))
     if found is None:
         raise ParameterError(dim, f"one of {join_names(labels_as_typed(values, dim))}", label)
     return found
-
-
-def list_row_heads(
-    data: xr.Dataset, names: Sequence[str], dims: Sequence[str]
-) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Return the dimensions in `names`, and the coordinate values of all `names` at each point of these dimensions."""
-    order = [name for name in names if name in dims]
-    followers = [str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims]
-    unknown = [name for name in names if name not in dims and name not in followers]
-    if unknown:
-        known = ", ".join([*dims, *followers]) or "none, because the result is one number"
-        raise InputError(f"`rows` and `columns` must be some of {known}, got {', '.join(unknown)}")
-    lacking = [dim for dim in dims if dim not in order and data.sizes[dim] > 1]
-    if lacking or len(set(names)) < len(names):
-        got = (", ".join(names) or "none") + (f", without {', '.join(lacking)}" if lacking else "")
-        raise InputError(f"`rows` and `columns` must name each of {', '.join(dims)} once, got {got}")
-    order += [dim for dim in dims if dim not in order]
-    sizes = {dim: data.sizes[dim] for dim in order}
-    columns = [data[name].variable.set_dims(sizes).values.ravel() for name in names]  # type: ignore[no-untyped-call]
-    heads = [tuple(text_label(to_canonical(value)) for value in row) for row in zip(*columns, strict=True)]
-    return order, heads or [()]
 
 
 # --- runs by status ---------------------------------------------------------------------------------------------------
@@ -230,9 +211,8 @@ def count_status(data: xr.Dataset) -> Completeness:
         at = {name: text_label(to_canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
         messages.append(Message(text, count, ", ".join(f"{name} = {value}" for name, value in at.items()), at))
     counts, left = {state.name: int(states[state]) for state in Status if states[state]}, status == Status.not_run
-    lacking = _count_missing(data, runs, (status != Status.ok) & ~left, "not ok") + _count_missing(
-        data, runs, left, "not run"
-    )
+    lacking = _count_missing(data, runs, (status != Status.ok) & ~left, "not ok")
+    lacking += _count_missing(data, runs, left, "not run")
     return Completeness(int(np.count_nonzero(runs >= 0)), int(states.sum()), counts, lacking, messages)
 
 

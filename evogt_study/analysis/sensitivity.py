@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -28,7 +28,7 @@ RUN, _MEAN = "run", "mean"
 """Estimands: shares of the variance of one run with a fresh seed, or of the mean over the seeds."""
 _METHODS = SALTELLI, MORRIS, CHAOS, SHAPLEY = "saltelli", "morris", "polynomial_chaos", "shapley"
 STATUS = "run_status"
-_LONG_NAMES: Mapping[str, str] = {
+_LONG_NAMES = {
     "first_order": "first-order Sobol index", "total": "total Sobol index", "shapley": "Shapley effect",
     "second_order": "second-order Sobol index", "seed_share": "share of the seed in the variance",
     "unexplained": "share of the variance that the polynomials do not explain", "mu": "mean elementary effect",
@@ -192,9 +192,9 @@ class _Estimator:
         self.members = {SALTELLI: block, MORRIS: d + 1}.get(method, 1)
         self.pairs = list(combinations(range(d), 2)) if block == 2 * d + 2 else []
         names = {
-            SALTELLI: ["first_order", "total", *(["second_order"] if self.pairs else [])],
-            CHAOS: ["first_order", "total", "unexplained"], SHAPLEY: ["shapley", "first_order"],
-            MORRIS: ["mu", "mu_star", "sigma"],
+            SALTELLI: ["first_order", "total", *["second_order"] * bool(self.pairs)],
+            CHAOS: ["first_order", "total", "unexplained"],
+            SHAPLEY: ["shapley", "first_order"], MORRIS: ["mu", "mu_star", "sigma"],
         }[method]  # fmt: skip
         names += ["seed_share"] if sample.seeds and of_run and method in (SALTELLI, CHAOS) else []
         self.outputs: dict[str, tuple[str, ...]] = {}
@@ -222,24 +222,24 @@ class _Estimator:
         empty = {"n_ok": int(known.reshape(-1, self.members).any(axis=1).sum())}
         if not estimates.has_spread(y) or (self.method != SALTELLI and known.sum() < MIN_POINTS):
             return empty
+        kept, points = y[known][:, seeds], self.sample.points[known]
         if self.method == SHAPLEY:
-            means = np.nanmean(y[known], axis=1)
-            effects, alone = compute_shapley_effects(self.sample.points[known], means, self.how.confidence)
+            effects, alone = compute_shapley_effects(points, np.nanmean(kept, axis=1), self.how.confidence)
             return empty | _to_columns("shapley", effects) | _to_columns("first_order", alone)
-        whole, kept = np.full((len(y), int(seeds.sum())), np.nan), y[known][:, seeds]
-        whole[known] = estimates.fill_gaps(kept, common=not self.fresh, least=1)
-        unseen = 0.0
+        filled, unseen = estimates.fill_gaps(kept, common=not self.fresh, least=1), 0.0
         if self.method == SALTELLI:
-            moments = estimates.compute_block_moments(whole.reshape(-1, self.members, whole.shape[1]), d)
+            whole = np.full((len(y), filled.shape[1]), np.nan)
+            whole[known] = filled
+            moments = estimates.compute_block_moments(whole.reshape(-1, self.members, filled.shape[1]), d)
         else:
             mask, runs = known.tobytes(), 1.0 / float((1.0 / np.isfinite(kept).sum(axis=1)).mean())
-            if self.bases is None or self.bases[0] != mask:
-                # one, since a run mostly fails at all times or none
-                self.bases = mask, Bases(self.sample.points[known])
-            moments, unseen = compute_fit_moments(self.bases[1], d, whole[known], runs, fresh=self.fresh)
+            if self.bases is None or self.bases[0] != mask:  # a run mostly fails at all times or none
+                self.bases = mask, Bases(points)
+            moments, unseen = compute_fit_moments(self.bases[1], d, filled, runs, fresh=self.fresh)
         if moments is None:
             return empty
-        if self.fresh and whole.shape[1] > 1 and (p := estimates.compute_common_effect_p(whole[known])) < 1e-3:
+        p = estimates.compute_common_effect_p(filled) if self.fresh else 1.0
+        if p < 1e-3:
             message = f"seeds have a common effect (p = {max(p, 1e-16):.1g}), although streams are independent"
             self.notes += [message] if message not in self.notes else []
         parts = moments.shares(fresh=self.fresh, of_run=self.of_run, confidence=self.how.confidence)
@@ -248,18 +248,15 @@ class _Estimator:
             table = np.full((d, d, 3), np.nan)
             table[tuple(np.transpose(self.pairs))] = parts[2 * d : -1]
             found |= _to_columns("second_order", table)
-        if whole.shape[1] > 1:
-            found |= _to_columns("seed_share", parts[-1])
+        found |= _to_columns("seed_share", parts[-1]) if filled.shape[1] > 1 else {}
         total = moments.variance + self.of_run * moments.seed
-        unexplained = np.array(unseen / total if total > 0.0 else np.nan)
-        return found | {"unexplained": unexplained, "n_ok": moments.n_ok}
+        return found | {"unexplained": np.array(unseen / total if total > 0.0 else np.nan), "n_ok": moments.n_ok}
 
 
 def _to_columns(name: str, parts: Array) -> dict[str, Array]:
     return {name: parts[..., 0], f"{name}_ci": parts[..., 1:]}
 
 
-# a report draws unknown indices too, but the table of the command explains why there are none
 def check_known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
     """Return `found`.  Raises InputError if `found` has no index because axes or values do not vary."""
     if found["first_order" if "first_order" in found else "mu"].notnull().any():
@@ -271,7 +268,7 @@ def check_known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
         raise InputError(f"{message}. Use evs.variance_shares for axes")
     numbers = _to_numbers(values, log=False)
     low, high = float(numbers.min()), float(numbers.max())
-    if low == high and np.isfinite(low):
+    if low == high:
         raise InputError(f"`{numbers.name}` must vary to depend on parameters, got {low:g} for all runs")
     return found
 
@@ -293,13 +290,10 @@ def format_shares(
     data: xr.Dataset, variable: str, request: TableRequest, over: tuple[str, ...] | None, log: bool = False
 ) -> str:
     """Return the table of the sensitivity of a variable over a sample, by default over the only sample."""
-    names = (variable,) if variable == STATUS else find_variables(data, variable)
-    values = data[names[0]]
-    found = sensitivity(
-        values, over, log=log, interval=request.interval, missing=request.missing,
-        planned=data["run_key"],
-    )  # fmt: skip
-    return format_sensitivity(check_known(found, values), request.form, replace(request.numbers, notation="plain"))
+    values, numbers = data[variable if variable == STATUS else find_variables(data, variable)[0]], request.numbers
+    options: Any = {"interval": request.interval, "missing": request.missing, "planned": data["run_key"]}
+    found = check_known(sensitivity(values, over, log=log, **options), values)
+    return format_sensitivity(found, request.form, replace(numbers, notation="plain"))
 
 
 def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
@@ -309,13 +303,11 @@ def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFor
     order = np.argsort(-largest, kind="stable")
     found = found.isel({dim: order for dim in (PARAMETER, OTHER) if dim in found.dims})
     columns = ("first_order", "total", "shapley", "mu", "mu_star", "sigma")
-    kept = found[[name for each in columns for name in (each, f"{each}_ci") if name in found]]
+    tables = [found[[name for each in columns for name in (each, f"{each}_ci") if name in found]]]
     if "seed_share" in found:
-        row = xr.full_like(kept.isel({PARAMETER: [0]}), np.nan).assign_coords({PARAMETER: [DRAWN]})
-        for end in ("", "_ci"):
-            row[f"total{end}"] = found[f"seed_share{end}"].expand_dims({PARAMETER: [DRAWN]})
-        kept = xr.concat([kept, row], PARAMETER, coords="minimal", compat="override", combine_attrs="override")
-    tables = [kept]
+        row = found[["seed_share", "seed_share_ci"]].rename(seed_share="total", seed_share_ci="total_ci")
+        row = row.expand_dims({PARAMETER: [DRAWN]})
+        tables[0] = xr.concat([tables[0], row], PARAMETER, coords="minimal", compat="override", join="outer")
     if "second_order" in found:
         pairs = found[["second_order", "second_order_ci"]].stack(pair=[PARAMETER, OTHER], create_index=False)
         names = [f"{a}, {b}" for a, b in zip(pairs[PARAMETER].values, pairs[OTHER].values, strict=True)]

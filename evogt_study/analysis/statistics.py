@@ -1,7 +1,4 @@
-"""Compute statistics over named dimensions, each with the numbers of planned units and of complete units.
-
-`reduce_blocks` applies kernels block by block, so that a result may be larger than memory.
-"""
+"""Compute statistics over named dimensions, each with the numbers of planned units and of complete units."""
 
 from __future__ import annotations
 
@@ -58,11 +55,10 @@ def reduce_blocks(
     outputs: Mapping[str, tuple[str, ...]], *, along: Sequence[str] = (), runs: xr.DataArray | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> xr.Dataset:  # fmt: skip
-    """Apply `kernel` over the dimensions `over`, joined as the last axis, and return its `outputs` in memory.
+    """Apply `kernel` over the dimensions `over`, joined as the last axis, block by block, and return its `outputs`.
 
-    `kernel` takes values and marks of runs, each (..., sizes of `along`, n).  It returns one array for each output,
-    with the shape (...) and the dimensions of the output.  `runs` comes from `mark_runs`, and unmarked values become
-    NaN.  `sizes` gives the sizes of output dimensions that the values do not have.
+    `kernel` takes values and marks of runs, each (..., sizes of `along`, n), and returns arrays (...) with the
+    dimensions of each output.  `runs` comes from `mark_runs`.  `sizes` gives the sizes of new dimensions.
     """
     core = [*along, *over]
     rest = [str(dim) for dim in values.dims if dim not in core]
@@ -267,9 +263,8 @@ def summary(
 def compute_unit_means(whole: Array, every: Array, planned: Bools, incomplete: str) -> Array:
     """Return values of units (..., count, k) whose mean is the mean over all setups, in spite of failed runs.
 
-    `whole` has NaN for a unit that lacks a run, `every` has all values, and `planned` marks the setups (..., k) with a
-    run.  Samples without gaps do not change.  Samples with a setup without values do not change, because their mean is
-    unknown.
+    `whole` has NaN for a unit that lacks a run, `every` has all values, and `planned` marks the setups (..., k).
+    Samples without gaps, and samples with a setup without values, do not change.
     """
     found = whole.copy()
     for place in np.ndindex(*whole.shape[:-2]):
@@ -291,8 +286,8 @@ def compute_unit_means(whole: Array, every: Array, planned: Bools, incomplete: s
 
 def _parse_statistic(name: str, how: Interval) -> tuple[str, str]:
     """Return the statistic and the suffix ("", "_ci", "_se") of a name.  Raises ParameterError for unknown names."""
-    kind = next((end for end in (_INTERVAL, _ERROR) if name.endswith(end)), "")
-    of, kind = (how.of, _INTERVAL) if name == CI else (name.removesuffix(kind), kind)
+    kind = _INTERVAL if name == CI else next((end for end in (_INTERVAL, _ERROR) if name.endswith(end)), "")
+    of = how.of if name == CI else name.removesuffix(kind)
     if of not in STATISTICS and probability_of(of) is None:
         known = f"{', '.join(STATISTICS)}, a quantile in percent like q25, one of these with _ci or _se, or {CI}"
         raise ParameterError("statistic", f"one of {known}", name)
@@ -301,13 +296,11 @@ def _parse_statistic(name: str, how: Interval) -> tuple[str, str]:
 
 def _make_kernel(of: str, kind: str, how: Interval) -> Kernel:
     """Return the function from samples of units, (..., n, k), to a statistic, its interval or its error."""
-    if kind == _INTERVAL:
-        # by the default method of that statistic: `how` may name one that is not of it, as order of a mean
+    if kind == _INTERVAL:  # by the default method of a statistic that `how` does not name
         return partial(intervals.interval, how=how if of == how.of else replace(how, of=of, method=""))
     if kind == _ERROR:
         return partial(standard_error, of=of)
     kernel = kernel_of(of)[0]
-    # a number is one of all values; which of them belong together matters to intervals and errors alone
     return lambda units: kernel(units.reshape(*units.shape[:-2], units.shape[-2] * units.shape[-1]))
 
 

@@ -1,7 +1,6 @@
-"""Format statistics as tables in text, Markdown, LaTeX or CSV, and find the choice of a pilot.
+"""Format statistics as tables in text, Markdown, LaTeX or CSV.
 
-A table has one row for each setup, or axes across.  Without axes across, each number has a cell, followed by k/n: k of
-n planned runs or units have a value.  With axes across, a cell contains all statistics.
+A cell has one number, or all statistics if there are axes across.  k/n means that k of n planned runs have a value.
 """
 
 from __future__ import annotations
@@ -9,50 +8,34 @@ from __future__ import annotations
 import csv
 import io
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from evogt_study.analysis import statistics as estimates
 from evogt_study.analysis.comparison import check_paired_dimensions
 from evogt_study.analysis.runs import (
     find_position,
     labels_as_typed,
     lay_out_units,
     list_headings,
-    list_row_heads,
     mark_runs,
+    numeric_variables,
 )
-from evogt_study.analysis.statistics import (
-    BOUND,
-    BOUNDS,
-    COUNTS,
-    DEFAULT,
-    NOTE,
-    check_options,
-    keep_coordinates,
-    reduce_blocks,
-    summary,
-)
+from evogt_study.analysis.statistics import BOUND, COUNTS, NOTE, check_options, reduce_blocks, summary
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import Interval, ratio_interval
 from evogt_study.inference.kernels import HEAVY, Array, Bools, Counts
 from evogt_study.inference.means import unit_sums
-from evogt_study.schema.variables import (
-    CANDIDATE,
-    HEADLINE,
-    RUN_METADATA,
-    Status,
-    read_direction,
-    status_codes,
-    to_losses,
-)
+from evogt_study.schema.values import text_label, to_canonical
+from evogt_study.schema.variables import HEADLINE, RUN_METADATA
 from evogt_study.text import escape_text
 
 NOTATIONS = ("auto", "scientific", "plain")
@@ -60,9 +43,8 @@ FORMATS = ("text", "markdown", "latex", "csv")
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     character: "\\" + character for character in "_%&#${}"
 }
-# \providecommand, because a document may have several tables with this definition
 MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
-"""LaTeX macro for the two-line entries in the tables of the paper."""
+"""LaTeX macro for the two-line entries in the tables of the paper.  A document may have several tables."""
 DEFAULT_OVER, _NONE = ("seed",), "none"
 """Default of `over`, and its value for single runs."""
 
@@ -72,28 +54,7 @@ DEFAULT_OVER, _NONE = ("seed",), "none"
 
 @dataclass(frozen=True)
 class NumberFormat:
-    r"""Format of the numbers in a table.
-
-    Parameters
-    ----------
-    digits : int, default 4
-        Significant digits.
-    notation : {"auto", "scientific", "plain"}, default "auto"
-        Notation, such as 4.50e-02 (scientific) or 0.0450 (plain).  auto is plain for zero and numbers from 1e-3 to 1e4,
-        else scientific.
-
-    Raises
-    ------
-    ParameterError
-        If a value is not valid.
-
-    Examples
-    --------
-    >>> NumberFormat(3).text(0.04497), NumberFormat(3).text(4.497e-4), NumberFormat(3, "plain").text(26.35)
-    ('0.0450', '4.50e-04', '26.4')
-    >>> NumberFormat(3, "scientific").latex(0.04497)
-    '4.50\\times10^{-2}'
-    """
+    """Format of numbers: significant digits and a notation, where "auto" is plain from 1e-3 to 1e4."""
 
     digits: int = 4
     notation: str = "auto"
@@ -105,40 +66,30 @@ class NumberFormat:
 
     def text(self, value: float) -> str:
         """Return a number as plain text."""
-        scientific = f"{value:.{self.digits - 1}e}"
-        if not self._is_plain(value, scientific):
-            return scientific
-        if value == 0.0 and self.notation == "auto":
+        text, auto = f"{value:.{self.digits - 1}e}", self.notation == "auto"
+        if value == 0.0 and auto:
             return "0"
-        return format(Decimal(scientific), "f")  # the "f" of a float has a fixed number of decimals
+        plain = self.notation == "plain" or (auto and 1e-3 <= abs(float(text)) < 1e4)
+        # the "f" of a float has a fixed number of decimals
+        return format(Decimal(text), "f") if plain and math.isfinite(value) else text
 
     def latex(self, value: float) -> str:
         """Return a number in LaTeX mathematics, without a power of ten for numbers from 1 to 10."""
         if not math.isfinite(value):
             return r"\mathrm{nan}" if math.isnan(value) else (r"\infty" if value > 0 else r"-\infty")
-        scientific = f"{value:.{self.digits - 1}e}"
-        if self._is_plain(value, scientific):
-            return self.text(value)
-        mantissa, _, exponent = scientific.partition("e")
-        return mantissa if int(exponent) == 0 else rf"{mantissa}\times10^{{{int(exponent)}}}"
-
-    def _is_plain(self, value: float, scientific: str) -> bool:
-        inside = value == 0.0 or 1e-3 <= abs(float(scientific)) < 1e4
-        return math.isfinite(value) and (self.notation == "plain" or (self.notation == "auto" and inside))
+        mantissa, _, exponent = self.text(value).partition("e")
+        return rf"{mantissa}\times10^{{{int(exponent)}}}" if int(exponent or 0) else mantissa
 
 
 def format_ratio(value: float, form: NumberFormat) -> str:
     """Return a ratio with one decimal from 1 on, as in the paper, else with significant digits."""
-    if not math.isfinite(value):
-        return f"{value}"
-    return f"{value:.1f}" if abs(value) >= 1.0 else NumberFormat(form.digits, "plain").text(value)
+    return NumberFormat(form.digits, "plain").text(value) if abs(value) < 1.0 else f"{value:.1f}"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Column:
+class Column(NamedTuple):
     """Statistics of all rows under one heading: numbers (rows,) or intervals (rows, 2) by name, and the counts."""
 
     heading: str
@@ -151,25 +102,20 @@ class Column:
         """Return all statistics of a row in the form "mean (std) [interval] k/n"."""
         if not self.n_planned[row]:
             return "--" if latex else ""
-
-        def show(value: float) -> str:
-            return format_ratio(value, form) if self.is_ratio else form.latex(value) if latex else form.text(value)
-
-        single = [show(float(each[row])) for each in self.numbers.values() if each.ndim == 1]
+        show = partial(format_ratio, form=form) if self.is_ratio else form.latex if latex else form.text
+        first, *others = [show(float(each[row])) for each in self.numbers.values() if each.ndim == 1] or [""]
         limits = [each[row].tolist() for each in self.numbers.values() if each.ndim == 2 and not np.isnan(each[row][0])]
         intervals = [] if latex and self.is_ratio else [f"[{', '.join(map(show, ends))}]" for ends in limits]
-        inside = [f"({', '.join(single[1:])})"] if single[1:] else []
-        parts = [*single[:1], *inside, *intervals]
+        parts = [*filter(None, [first, f"({', '.join(others)})" if others else ""]), *intervals]
         some = f"{self.n_ok[row]}/{self.n_planned[row]}" if self.n_ok[row] < self.n_planned[row] else ""
         if not latex:
             return " ".join([*parts, *filter(None, [some])])
-        two = len(single) == 2 and not intervals
-        text = rf"\meanstd{{{single[0]}}}{{{single[1]}}}" if two else " ".join(f"${part}$" for part in parts)
+        two = len(others) == 1 and not intervals
+        text = rf"\meanstd{{{first}}}{{{others[0]}}}" if two else " ".join(f"${part}$" for part in parts)
         return text + (rf"\,{{\scriptsize {some}}}" if some else "")
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+class Table(NamedTuple):
     """A table of columns, with the names and values of the row heads, and an optional note for each row."""
 
     names: tuple[str, ...]
@@ -212,39 +158,34 @@ class Table:
             [*head, *(column.show_cell(row, numbers, latex=latex) for column in self.columns)]
             for row, head in enumerate(self.heads)
         ]
-        header = [*self.names, *(column.heading for column in self.columns)]
+        text = render_table([*self.names, *(each.heading for each in self.columns)], body, form, len(self.names))
         if not latex:
-            return f"{render_table(header, body, form)}\n\n{self.legend}"
-        two = [MEANSTD] if any(r"\meanstd" in cell for row in body for cell in row) else []
-        lines = [f"% {self.legend}; needs the package booktabs", *two]
-        return "\n".join([*lines, render_table(header, body, form, len(self.names))])
+            return f"{text}\n\n{self.legend}"
+        macro = f"{MEANSTD}\n" if r"\meanstd" in text else ""
+        return f"% {self.legend}; needs the package booktabs\n{macro}{text}"
 
 
 def make_table(
     statistics: xr.Dataset, columns: Sequence[str] = (), names: Sequence[str] | None = None,
     ratio: xr.Dataset | None = None,
 ) -> Table:  # fmt: skip
-    """Return the table of a summary, with `columns` across and the row heads `names`.
-
-    The table contains only rows with a planned run.  If a sample has a heavy tail, the medians come first.
-    """
+    """Return the planned rows of a summary, with `columns` across.  Medians come first if a mean is unreliable."""
     dims = [str(dim) for dim in statistics["n_ok"].dims]
     names = [dim for dim in dims if dim not in columns] if names is None else list(names)
-    both = list_row_heads(statistics, [*names, *columns], dims)[0]  # refuses names that are in neither
-    following = [name for name in columns if name not in dims]
-    if following:
-        axes = ", ".join(map(str, statistics[following[0]].dims))
-        message = f"`columns` must be some of {', '.join(dims)}, got {following[0]}"
+    order = _order_dimensions(statistics, [*names, *columns], dims)
+    for name in (name for name in columns if name not in dims):
+        axes = ", ".join(map(str, statistics[name].dims))
+        message = f"`columns` must be some of {', '.join(dims)}, got {name}"
         raise InputError(f"{message}, which depends on {axes}. Use --rows")
-    slanting = [name for name in names if set(statistics[name].dims) & set(columns)]
-    if slanting:
-        message = f"`rows` must name parameters that depend only on rows, got {slanting[0]}"
+    for name in (name for name in names if set(statistics[name].dims) & set(columns)):
+        message = f"`rows` must name parameters that depend only on rows, got {name}"
         raise InputError(f"{message}, which depends on columns")
-    down = [dim for dim in both if dim not in columns]
-    order, labels = list_row_heads(statistics.isel(dict.fromkeys(columns, 0)), names, down)
+    order = [dim for dim in order if dim not in columns]
+    sizes = {dim: statistics.sizes[dim] for dim in order}
+    heads = [statistics[name].variable.set_dims(sizes).values.ravel() for name in names]  # type: ignore[no-untyped-call]
+    labels = [tuple(text_label(to_canonical(each)) for each in row) for row in zip(*heads, strict=True)] or [()]
     headings = [" ".join(each) for each in product(*(list_headings(statistics, name) for name in columns))]
-    data = statistics.transpose(*order, *columns, ...)
-    shape = (len(labels), len(headings))
+    data, shape = statistics.transpose(*order, *columns, ...), (len(labels), len(headings))
     n_ok, n_planned = (data[name].values.reshape(shape) for name in COUNTS)
     kept = np.flatnonzero(n_planned.any(axis=1))
     values = {
@@ -267,46 +208,49 @@ def make_table(
     return Table(tuple(names), tuple(labels[i] for i in kept), tuple(found), tuple(notes))
 
 
-def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str, n_heads: int | None = None) -> str:
-    """Return a table in one of `FORMATS`, with escaped control characters.
+def _order_dimensions(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> list[str]:
+    """Return the dimensions in the order of the row and column names.  Raises InputError for unsuitable names."""
+    followers = [str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims]
+    unknown = [name for name in names if name not in dims and name not in followers]
+    if unknown:
+        known = ", ".join([*dims, *followers]) or "none, because the result is one number"
+        raise InputError(f"`rows` and `columns` must be some of {known}, got {', '.join(unknown)}")
+    lacking = [dim for dim in dims if dim not in names]
+    needed = [dim for dim in lacking if data.sizes[dim] > 1]
+    if needed or len(set(names)) < len(names):
+        got = (", ".join(names) or "none") + (f", without {', '.join(needed)}" if needed else "")
+        raise InputError(f"`rows` and `columns` must name each of {', '.join(dims)} once, got {got}")
+    return [*(name for name in names if name in dims), *lacking]
 
-    In LaTeX, the first `n_heads` cells of a row are text, without repeated values.  The other cells are LaTeX code.
-    """
+
+def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str, n_heads: int | None = None) -> str:
+    """Return a table in one of `FORMATS`.  In LaTeX, the first `n_heads` cells are text without repeated values."""
     check_options(format=(form, FORMATS))
     kept = "\n" if form == "csv" else ""  # which is quoted there
     header, *body = ([escape_text(cell, kept) for cell in row] for row in (header, *body))
     if form == "csv":
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([header, *body])
-        return text.getvalue().rstrip("\n")
-    if form == "latex":
-        return _render_latex(header, body, n_heads)
+        file = io.StringIO()
+        csv.writer(file, lineterminator="\n").writerows([header, *body])
+        return file.getvalue().rstrip("\n")
+    if form == "latex":  # a tabular with the rules of the package booktabs
+        count, above, lines = len(header) if n_heads is None else n_heads, list[str](), list[str]()
+        texts = [["".join(_LATEX.get(c, c) for c in cell) for cell in row] for row in (header, *body)]
+        for row, text in zip(body, texts[1:], strict=True):
+            same = [n_heads is not None and row[: i + 1] == above[: i + 1] and i + 1 < count for i in range(count)]
+            labels = ["" if repeats else cell for cell, repeats in zip(text, same, strict=False)]
+            lines.append(" & ".join([*labels, *row[count:]]) + r" \\")
+            above = row[:count]
+        columns = "l" * count + "c" * (len(header) - count)
+        start = [rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}", r"\toprule", " & ".join(texts[0]) + r" \\", r"\midrule"]
+        return "\n".join([*start, *lines, r"\bottomrule", r"\end{tabular}"])
     if form == "markdown":
         body = [[cell.replace("|", "\\|") for cell in row] for row in body]
     widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]
-    lines = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [header, *body]]
-    lines.insert(1, ["-" * width for width in widths])
+    rows = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [header, *body]]
+    rows.insert(1, ["-" * width for width in widths])
     if form == "markdown":
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return "\n".join("  ".join(line).rstrip() for line in lines)
-
-
-def _render_latex(header: Sequence[str], body: Sequence[Sequence[str]], n_heads: int | None) -> str:
-    """Return a LaTeX tabular with the rules of the package booktabs."""
-
-    def escape(cells: Sequence[str]) -> list[str]:
-        return ["".join(_LATEX.get(character, character) for character in cell) for cell in cells]
-
-    count, lines, above = len(header) if n_heads is None else n_heads, list[str](), list[str]()
-    for row in body:
-        same = [n_heads is not None and row[: i + 1] == above[: i + 1] and i + 1 < count for i in range(count)]
-        labels = ["" if repeats else cell for cell, repeats in zip(escape(row[:count]), same, strict=True)]
-        lines.append(" & ".join([*labels, *row[count:]]) + r" \\")
-        above = [*row[:count]]
-    columns = "l" * count + "c" * (len(header) - count)
-    first = " & ".join(escape(header)) + r" \\"
-    start = [rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}", r"\toprule", first, r"\midrule"]
-    return "\n".join([*start, *lines, r"\bottomrule", r"\end{tabular}"])
+        return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return "\n".join("  ".join(row).rstrip() for row in rows)
 
 
 # --- tables of a result -----------------------------------------------------------------------------------------------
@@ -314,11 +258,7 @@ def _render_latex(header: Sequence[str], body: Sequence[Sequence[str]], n_heads:
 
 @dataclass(frozen=True)
 class TableRequest:
-    """The options of `evogt summary`.
-
-    `over` contains dimensions, or "none" for single runs.  `ratio` has the form "first/second", with two values of the
-    only axis across.
-    """
+    """The options of `evogt summary`, with `over` "none" for single runs, and `ratio` "first/second"."""
 
     variables: tuple[str, ...] = ()
     over: tuple[str, ...] = DEFAULT_OVER
@@ -363,7 +303,7 @@ def summarise_variables(
             raise InputError(f"`{name}` has no seed axis. Name axes with --over: {known}")
     if request.over == (_NONE,):
         values = {name: each.expand_dims(_NONE) for name, each in values.items()}
-    defaults = ("mean",) if request.over == (_NONE,) else ("mean", "std") if request.columns else DEFAULT
+    defaults = ("mean",) if request.over == (_NONE,) else ("mean", "std") if request.columns else estimates.DEFAULT
     return values, {
         name: summary(
             each, request.over, statistics=request.statistics or defaults, interval=request.interval,
@@ -371,16 +311,6 @@ def summarise_variables(
         )
         for name, each in values.items()
     }  # fmt: skip
-
-
-def select_runs(data: xr.Dataset, at: Mapping[str, str]) -> xr.Dataset:
-    """Return the runs at coordinate values given as strings.  Raises InputError for unknown axes or values."""
-    for name, label in at.items():
-        axes = list(map(str, data["run_status"].dims))
-        if name not in axes:
-            raise InputError(f"`at` must name axes ({', '.join(axes)}), got {name}")
-        data = data.isel({name: find_position(data, name, label)})
-    return data
 
 
 def _join_statistics(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
@@ -391,17 +321,14 @@ def _join_statistics(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
     if len(set(dims.values())) > 1:
         listing = ", ".join(f"{name} ({', '.join(map(str, each))})" for name, each in dims.items())
         raise InputError(f"`variable` must name variables with the same remaining dimensions, got {listing}")
-    along = xr.Variable("variable", list(statistics))
-    return xr.concat(
-        list(statistics.values()), dim=along, coords="minimal", compat="override", join="exact", combine_attrs="drop"
-    ).assign_coords({"variable": along})
+    along: Any = xr.Variable("variable", list(statistics))
+    options: Any = {"coords": "minimal", "compat": "override", "join": "exact", "combine_attrs": "drop"}
+    return xr.concat(list(statistics.values()), along, **options).assign_coords({"variable": along})
 
 
 def user_variables(data: xr.Dataset) -> list[str]:
     """Return the names of numeric variables except run metadata: headlines first, then scalars of a run."""
-    names = [
-        str(name) for name, each in data.data_vars.items() if each.dtype.kind in "iufb" and name not in RUN_METADATA
-    ]
+    names = [name for name in numeric_variables(data) if name not in RUN_METADATA]
     axes = data["run_status"].dims if "run_status" in data else data.dims
     return sorted(names, key=lambda name: (data[name].attrs.get(HEADLINE) != 1, not set(data[name].dims) <= set(axes)))
 
@@ -445,7 +372,7 @@ def ratio_of_means(
 
     outputs = {"ratio_of_means": (), "ratio_ci": (BOUND,), **dict.fromkeys(COUNTS, ())}
     found = reduce_blocks(values, laid_out.dims, on_pairs, outputs, along=[dim], runs=runs)
-    return found.assign_coords(keep_coordinates(values, [dim, *over]) | BOUNDS)
+    return found.assign_coords(estimates.keep_coordinates(values, [dim, *over]) | estimates.BOUNDS)
 
 
 def format_comparison(found: xr.Dataset) -> str:
@@ -469,26 +396,3 @@ def format_comparison(found: xr.Dataset) -> str:
     header = [*rest, dim, f"{found.attrs['unit']}s", f"{found.attrs['scale']} to leader", "lower", "upper", "p"]
     lines = [f"Note: {each}." for each in notes]
     return "\n".join([*sentences, "", render_table(header, body, "text"), *lines])
-
-
-def find_pilot_choice(pilot: xr.Dataset) -> xr.DataArray | None:
-    """Return a mask of the chosen candidates over `by` and the candidates, or None if the choice is unknown."""
-    section: object = None
-    with suppress(tomllib.TOMLDecodeError):
-        section = tomllib.loads(str(pilot.attrs.get("study", ""))).get("pilot")
-    if not isinstance(section, dict) or not section:
-        return None
-    name, by = str(section.get("minimise", "error")), [*map(str, section.get("by", []))]
-    known = {name, "run_status"} <= set(pilot.data_vars) and {*by, CANDIDATE} <= set(pilot.dims)
-    if not known or pilot[name].dims != pilot["run_status"].dims:
-        return None
-    values, ok = pilot[name], status_codes(pilot["run_status"]) == Status.ok
-    losses = to_losses(values.values.astype(float), read_direction(values)[0])
-    others = [dim for dim in values.dims if dim not in (*by, CANDIDATE)]
-    means = values.copy(data=np.where(ok, losses, np.nan)).mean(others, skipna=False)
-    usable = means.notnull() & (abs(means) < np.inf)
-    best = usable & (means == means.where(usable, np.inf).min(CANDIDATE))
-    parameter = section.get("parameter")
-    order = pilot[parameter] if isinstance(parameter, str) and parameter in pilot.coords else pilot[CANDIDATE]
-    ranked = order.broadcast_like(best).where(best, np.inf)
-    return best & (ranked == ranked.min(CANDIDATE))

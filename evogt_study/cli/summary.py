@@ -100,8 +100,9 @@ def summary(
         inputs.refuse_options("--json", allowed=f"incomplete {OF_STATISTICS}")
     elif log:
         raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
+    from evogt_study.analysis.runs import select_point
     from evogt_study.analysis.statistics import IncompleteWarning
-    from evogt_study.analysis.tables import NumberFormat, TableRequest, select_runs, summarise_variables, summary_table
+    from evogt_study.analysis.tables import NumberFormat, TableRequest, summarise_variables, summary_table
     from evogt_study.inference.intervals import Interval
     from evogt_study.schema.variables import list_accuracy_warnings
 
@@ -109,7 +110,7 @@ def summary(
     statistics = TableRequest(interval=interval, numbers=NumberFormat(digits, notation), **layout)
     request = statistics if over is None else replace(statistics, over=over)
     data = inputs.read_phase(file, "pilot" if pilot else "main")
-    runs = select_runs(data, at)
+    runs = select_point(data, at)
     with display.print_warnings_at_end(IncompleteWarning):
         if sensitivity is not None:
             from evogt_study.analysis.sensitivity import format_shares
@@ -180,15 +181,15 @@ def compare(
     value relative to the leader, with confidence intervals.
     """
     from evogt_study.analysis.comparison import compare as compare_values
-    from evogt_study.analysis.runs import find_finished_keys
-    from evogt_study.analysis.tables import find_variables, format_comparison, select_runs
+    from evogt_study.analysis.runs import find_finished_keys, select_point
+    from evogt_study.analysis.tables import find_variables, format_comparison
     from evogt_study.schema.variables import list_accuracy_warnings
 
     if axis is not None and axis.endswith(".nc"):
         advice = "Compare two results with `evogt diff`, or join them with `evogt merge --along NAME`"
         raise InputError(f"`AXIS` must be an axis of {file}, got the file {axis}. {advice}.")
     data = inputs.read_phase(file, "main")
-    runs, (name,) = select_runs(data, at), find_variables(data, *([variable] if variable else []))
+    runs, (name,) = select_point(data, at), find_variables(data, *([variable] if variable else []))
     values = runs[name]
     axes = [str(dim) for dim in data["run_status"].dims if dim in values.dims]
     known = [name for name in axes if name not in over and values.sizes[name] > 1]

@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from evogt_study.analysis.export import on_grid
+from evogt_study.analysis.runs import select_point
 from evogt_study.errors import InputError, shorten
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
@@ -124,7 +125,7 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         raise InputError(f"`{variable}` is not in the file. Put it into `record` of the study's [output].")
     request, has_axis = request, "tau" in data[variable].dims
     if has_axis and "tau" in request.at:
-        data = groups.select_point(data, {"tau": request.at["tau"]}, ["tau"])
+        data = select_point(data, {"tau": request.at["tau"]}, ["tau"])
         request, has_axis = (
             replace(request, at={name: each for name, each in request.at.items() if name != "tau"}),
             False,
@@ -203,7 +204,7 @@ def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str
         known = ", ".join(map(str, data[FIELD].dims))
         raise InputError(f"`--at` must name dimensions of the field ({known}), got {shorten(unknown[0])}")
     inside = {name: value for name, value in request.at.items() if name in ("time", *DIRECTIONS)}
-    run = groups.select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
+    run = select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
     if "run_status" in run:
         ok = np.argwhere(status_codes(run["run_status"]) == Status.ok)
         if not len(ok):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import cycle
 from typing import Any
@@ -16,13 +18,13 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from evogt_study.analysis.design import find_drawn_dimensions, find_points, find_sample_dimensions, is_along_sample
-from evogt_study.analysis.runs import DRAWN
-from evogt_study.analysis.tables import find_pilot_choice
+from evogt_study.analysis.runs import DRAWN, select_point
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
 from evogt_study.plots.canvas import PlottedFigure, make_panels, wrap_label
 from evogt_study.plots.groups import PlotRequest
+from evogt_study.schema.variables import CANDIDATE, Status, read_direction, status_codes, to_losses
 
 MAX_POINTS_OF_GROUP = 200  # more points hide each other
 MAX_GROUPS = 24  # along one panel of a distribution: more labels overlap
@@ -185,6 +187,28 @@ def _group_along(data: xr.Dataset, variable: str, request: PlotRequest) -> group
     )
 
 
+def find_pilot_choice(pilot: xr.Dataset) -> xr.DataArray | None:
+    """Return a mask of the chosen candidates over `by` and the candidates, or None if the choice is unknown."""
+    section: object = None
+    with suppress(tomllib.TOMLDecodeError):
+        section = tomllib.loads(str(pilot.attrs.get("study", ""))).get("pilot")
+    if not isinstance(section, dict) or not section:
+        return None
+    name, by = str(section.get("minimise", "error")), [*map(str, section.get("by", []))]
+    known = {name, "run_status"} <= set(pilot.data_vars) and {*by, CANDIDATE} <= set(pilot.dims)
+    if not known or pilot[name].dims != pilot["run_status"].dims:
+        return None
+    values, ok = pilot[name], status_codes(pilot["run_status"]) == Status.ok
+    losses = np.where(ok, to_losses(values.values.astype(float), read_direction(values)[0]), np.nan)
+    means = values.copy(data=losses).mean([dim for dim in values.dims if dim not in (*by, CANDIDATE)], skipna=False)
+    usable = abs(means) < np.inf
+    best = usable & (means == means.where(usable, np.inf).min(CANDIDATE))
+    parameter = section.get("parameter")
+    order = pilot[parameter] if isinstance(parameter, str) and parameter in pilot.coords else pilot[CANDIDATE]
+    ranked = order.broadcast_like(best).where(best, np.inf)
+    return best & (ranked == ranked.min(CANDIDATE))
+
+
 def _draw_series(
     axes: Axes, runs: groups.GroupedRuns, where: tuple[int, int], x: Array, beside: Array, medians: Array, limits: Array
 ) -> None:
@@ -278,7 +302,7 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
     The fit is on the scales of the figure.  Raises InputError if the result has no sample.
     """
     groups.get_numeric_array(data, variable)
-    here = groups.select_point(data, request.at, groups.find_axes(data, variable))
+    here = select_point(data, request.at, groups.find_axes(data, variable))
     over = request.over if request.over is not None else find_sample_dimensions(here[variable])[:1]
     over = tuple(dim for dim in over if dim != DRAWN)
     if not over:

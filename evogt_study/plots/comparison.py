@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from evogt_study.analysis.comparison import compare
-from evogt_study.analysis.runs import DRAWN, find_finished_keys, labels_as_typed
+from evogt_study.analysis.runs import DRAWN, find_finished_keys, labels_as_typed, select_point
 from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
@@ -177,7 +177,7 @@ def _choose_comparison(
     data: xr.Dataset, variable: str, request: PlotRequest
 ) -> tuple[xr.Dataset, str | None, tuple[str, ...]]:
     """Return the selected runs, the axis to compare and the sample.  The axis is None if nothing can be compared."""
-    here = groups.select_point(data, request.at, groups.find_axes(data, variable))
+    here = select_point(data, request.at, groups.find_axes(data, variable))
     axes, over = groups.find_axes(here, variable), tuple(request.over or (DRAWN,))
     named = [request.hue] if request.hue in axes else [name for name in axes if data[name].dtype.kind in "OU"]
     found = next((name for name in named if name and here.sizes[name] > 1 and name not in over), None)

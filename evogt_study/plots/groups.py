@@ -24,12 +24,12 @@ from evogt_study.analysis.runs import (
     KEYS,
     Numbers,
     count_runs,
-    find_position,
     mark_first,
     number_runs,
     numeric_variables,
+    select_point,
 )
-from evogt_study.errors import InputError, name_error, shorten
+from evogt_study.errors import InputError, name_error
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.style import parse_label, to_drawable
@@ -390,14 +390,6 @@ def is_measured(data: xr.Dataset, request: PlotRequest) -> bool:
     axes = [] if "run_status" not in data else list(map(str, data["run_status"].dims))
     known = (None, *axes, *_find_followers(data, axes, request))
     return request.x not in known and _has_each_run(data, str(request.x))
-
-
-def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str]) -> xr.Dataset:
-    """Return the runs at one value of some axes.  Raises InputError for an unknown axis or value."""
-    unknown = [name for name in point if name not in axes]
-    if unknown:
-        raise InputError(f"`--at` must name axes ({', '.join(axes)}), got {shorten(unknown[0])}")
-    return data.isel({name: find_position(data[name], name, value) for name, value in point.items()})
 
 
 def find_default_sample(data: xr.Dataset) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study import pde
-from evogt_study.analysis.tables import find_pilot_choice
 from evogt_study.errors import PilotError
+from evogt_study.plots.axis_plots import find_pilot_choice
 from evogt_study.results.finished import shard_folder, write_shard
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, status_codes
