@@ -66,7 +66,7 @@ from evogt_study.study.phases import Phase, choose_parameters
 from evogt_study.study.plan import Plan, count_needs, fill_until_precise
 from evogt_study.study.study import Study, check_study
 from evogt_study.text import print_line
-from evogt_study.workers.executor import Executor, InProcess, ParallelExecutor
+from evogt_study.workers.executor import DaskExecutor, Executor, InProcess
 from evogt_study.workers.folder_executor import FolderExecutor
 from evogt_study.workers.runner import DEFAULT, RunOptions
 
@@ -179,7 +179,7 @@ def open_executor(
 ) -> closing[Executor]:
     """Return a context manager for the executor that the options describe."""
     is_here = client is None and options.workers == 0
-    return closing(InProcess() if is_here else ParallelExecutor(client, options, print_line))
+    return closing(InProcess() if is_here else DaskExecutor(client, options, print_line))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ A shard has the records of one batch.  The store keeps runs that are no longer p
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -38,7 +39,6 @@ from evogt_study.storage.files import (
     store_folder,
 )
 from evogt_study.storage.files import shard_folder as shard_folder
-from evogt_study.storage.lease import remove_claims
 from evogt_study.study.case_space import Keys, ParameterTable
 from evogt_study.study.phases import choose_parameters
 from evogt_study.study.plan import Plan, fill_until_precise
@@ -92,7 +92,7 @@ def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> 
     shards = (path for path in shard_files(folder) if path not in foreign)
     for path in (description, folder / PROGRESS, *shards):
         path.unlink(missing_ok=True)
-    remove_claims(folder / CLAIMS)
+    shutil.rmtree(folder / CLAIMS, ignore_errors=True)
     remove_empty(folder)
 
 

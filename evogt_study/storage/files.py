@@ -74,6 +74,8 @@ progress_file = partial(add_suffix, suffix=f"{SHARDS}/{PROGRESS}")
 """Return the progress file of a running study."""
 claims_folder = partial(add_suffix, suffix=f"{SHARDS}/{CLAIMS}")
 """Return the folder of the claims of array tasks, which is removed with the shards."""
+lock_file = partial(add_suffix, suffix=".lock")
+"""Return the lease file of a result.  A link and its target have one lease."""
 jobs_folder = partial(add_suffix, suffix=".jobs")
 """Return the folder with the output of the jobs of a batch system."""
 
@@ -141,12 +143,10 @@ def is_utf8(text: str) -> bool:
 
 @contextmanager
 def write_atomically(path: Path, *, tidy: bool = False, folder: bool = False) -> Iterator[Path]:
-    """Write a file or a new folder under a temporary name, sync it to disk, and rename it to `path`.
+    """Write a file or a new folder under a temporary name, sync it to disk, and rename it to `path` or its target.
 
-    If the body raises, the temporary file is removed and `path` is unchanged.  If `path` is a link, its target is
-    replaced.  Raises ResultError if the target cannot be written, and OSError if the new folder already exists.
-
-    With `tidy`, first remove temporary files of killed processes of this machine, which takes long in a large folder.
+    If the body raises, `path` is unchanged.  Raises ResultError if `path` cannot be written, and OSError if the new
+    folder exists.  With `tidy`, first remove temporary files of killed processes, which takes long in a large folder.
     """
     path = resolve_link(path).absolute()  # absolute: a writer may read a leading ~ as a home folder
     missing = make_folder(path.parent) if folder else []

@@ -1,12 +1,8 @@
 """Give one process the right to write a result or to compute a part of a plan.
 
-A `Lease` is a file that names its holder.  Every file system can create such a file exclusively for all of its
-machines.  The holder renews its lease by a new modification time of the file.  A holder is gone if its process was
-on this machine and has ended, or if it has not renewed its lease for `SILENT_SECONDS`.
-
-- `lock_result` holds the lease of a result file.
-- `Claims` are the leases of the parts of a plan that array tasks compute.
-- `make_temporary_folder` makes the temporary folder of a command.  The name of the folder identifies its process.
+A `Lease` is a file that names its holder, created exclusively for all machines.  Its holder renews it by a new
+modification time.  A holder is gone if its process was on this machine and has ended, or if it has not renewed its
+lease for `SILENT_SECONDS`.  A result file has one lease, and `Claims` are the leases of the parts of a plan.
 """
 
 from __future__ import annotations
@@ -48,9 +44,8 @@ _CLAIM_NAME = re.compile(r"(\d+)(\.done)?")
 
 @dataclass(frozen=True)
 class Lease:
-    """State of a lease file.
+    """State of a lease file.  `signature` is empty until the holder signs, and no two leases have one `identity`.
 
-    `signature` is empty if the holder has not signed the file yet.  `identity` is a string that no other lease has.
     `n_lost` is the number of earlier holders that ended without a release of the lease.
     """
 
@@ -75,12 +70,12 @@ class Lease:
 
     def is_current(self) -> bool:
         """Return False if another process holds the lease, or if the file is missing.  Raises OSError."""
-        latest = _look(self.path)
+        latest = _read_lease(self.path)
         return latest is not None and latest.identity == self.identity
 
     def check(self) -> None:
         """Raise ResultError unless the lease is current."""
-        latest = _look(self.path)
+        latest = _read_lease(self.path)
         if latest is None or not latest.signature:
             raise ResultError(f"the lock file {self.path} was removed. Run the same command again.")
         if latest.identity != self.identity:
@@ -102,7 +97,7 @@ class Lease:
                 self.path.unlink()
 
 
-def _look(path: Path) -> Lease | None:
+def _read_lease(path: Path) -> Lease | None:
     """Read a lease file.  Return None if there is no file.  Raises OSError."""
     try:
         # without a wait for the writer of a pipe
@@ -124,14 +119,14 @@ def _look(path: Path) -> Lease | None:
     return Lease(path, signature, status.st_mtime, identity, n_lost, is_released)
 
 
-def _create(path: Path, n_lost: int) -> Lease | None:
-    """Create and sign a lease file.  Return None if the file exists.  Raises OSError."""
+def _take_lease(path: Path, n_lost: int = 0) -> Lease | None:
+    """Create and sign a lease file, or replace the file of a holder that is gone.  Return None if it has a holder."""
     since, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
     holder = {"host": socket.gethostname(), **files.process_identity(), "since": since, "token": token}
     try:
         file = path.open("xb")
     except FileExistsError:
-        return None
+        return _replace_lease(path)
     try:
         with file:
             file.write(json.dumps(holder | {"lost": n_lost}).encode())
@@ -140,24 +135,22 @@ def _create(path: Path, n_lost: int) -> Lease | None:
     except BaseException:  # a full disk may have room for a file but not for its content
         path.unlink(missing_ok=True)
         raise
-    lease = _look(path)  # which another process may have taken over, if this one was stopped before it signed
+    lease = _read_lease(path)  # which another process may have taken over, if this one was stopped before it signed
     return lease if lease is not None and lease.signature.get("token") == token else None
 
 
-def _take(path: Path, n_lost: int = 0) -> Lease | None:
-    """Create a lease file or replace the file of a holder that is gone.  Return None if the lease has a holder."""
-    if lease := _create(path, n_lost):
-        return lease
-    found = _look(path)
-    if found is None or not found.is_gone(_now(path.parent)):
+def _replace_lease(path: Path) -> Lease | None:
+    """Replace the lease file of a holder that is gone.  Return None if the lease has a holder."""
+    found = _read_lease(path)
+    if found is None or not found.is_gone(_read_clock(path.parent)):
         return None
     # Several processes may see that the holder is gone.  One of them takes the lease on replacing this very file, and
     # renames it to `path`.  If that process ends before the rename, the next one takes its lease over in the same way.
-    right = _take(path.with_name(f".{path.name}.{found.identity}"), found.n_lost + (not found.is_released))
-    if right is not None and not found.is_current():  # another process has replaced the file before
-        right.remove()
-        right = None
+    right = _take_lease(path.with_name(f".{path.name}.{found.identity}"), found.n_lost + (not found.is_released))
     if right is None:
+        return None
+    if not found.is_current():  # another process has replaced the file before
+        right.remove()
         return None
     with suppress(FileNotFoundError):  # this process was stopped, and another one has taken `right` over
         right.path.replace(path)
@@ -165,14 +158,14 @@ def _take(path: Path, n_lost: int = 0) -> Lease | None:
     return lease if lease.is_current() else None
 
 
-def _now(folder: Path) -> float:
+def _read_clock(folder: Path) -> float:
     """Return the time on the clock of the file system, because the clocks of machines may differ."""
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             return os.fstat(probe.fileno()).st_mtime
-    except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+    except FileNotFoundError:
+        raise
+    except OSError:
         return time.time()  # the folder is only readable, or the disk is full
 
 
@@ -198,12 +191,6 @@ def _renew(leases: Collection[Lease]) -> Iterator[None]:
         beating.join()
 
 
-def lock_file(result: Path) -> Path:
-    """Return the lease file of a result."""
-    result = files.resolve_link(result)  # a link and its target have one lease
-    return result.with_name(result.name + ".lock")
-
-
 @contextmanager
 def lock_result(result: Path) -> Iterator[Callable[[], None]]:
     """Hold the lease of `result`, and yield a function that raises ResultError if the lease is lost.
@@ -211,12 +198,12 @@ def lock_result(result: Path) -> Iterator[Callable[[], None]]:
     Call the yielded function before each write, because a process that is stopped for `SILENT_SECONDS` loses the lease.
     At the start, remove temporary files of killed writers.  Raises ResultError if another process holds the lease.
     """
-    path, made = lock_file(result), list[Path]()
+    path, made = files.lock_file(result), list[Path]()
     end = time.monotonic() + 2 * UNSIGNED_SECONDS
     try:
         try:
             made = files.make_folder(path.parent)
-            while (lease := _take(path)) is None:  # another process may be signing it or taking it over
+            while (lease := _take_lease(path)) is None:  # another process may be signing it or taking it over
                 if (found := find_writer(result)) and found.lives:
                     raise found.refusal()
                 if time.monotonic() > end:
@@ -236,10 +223,10 @@ def lock_result(result: Path) -> Iterator[Callable[[], None]]:
 
 def find_writer(result: Path) -> Lease | None:
     """Return the signed lease of `result` and set its field `lives`.  Return None if there is no signed lease."""
-    path = lock_file(result)
+    path = files.lock_file(result)
     with suppress(OSError):
-        if (found := _look(path)) and found.signature:
-            return replace(found, lives=not found.is_gone(_now(path.parent)))
+        if (found := _read_lease(path)) and found.signature:
+            return replace(found, lives=not found.is_gone(_read_clock(path.parent)))
     return None
 
 
@@ -260,25 +247,25 @@ def _explain_refusal(action: str, path: Path) -> Iterator[None]:
 
 @dataclass(eq=False)
 class Claims:
-    """Claims in a folder, which has a lease for each claimed part and a file for each finished part.
+    """Folder with a lease for each claimed part and a file for each finished part.  `held` are leases of this process.
 
-    `held` has the leases of this process.
+    Methods that read or write the folder raise WorkIsGoneError if it is missing, and ResultError.
     """
 
     folder: Path
     held: dict[int, Lease] = field(default_factory=dict)
 
     def read(self) -> tuple[set[int], set[int]]:
-        """Return the claimed parts and the finished parts.  Raises WorkIsGoneError."""
+        """Return the claimed parts and the finished parts."""
         with _explain_refusal("read", self.folder):
             found = [match for name in os.listdir(self.folder) if (match := _CLAIM_NAME.fullmatch(name))]
         return {int(each[1]) for each in found if not each[2]}, {int(each[1]) for each in found if each[2]}
 
     def take(self, part: int) -> bool:
-        """Claim a part.  Return False if the part is finished or has a holder.  Raises WorkIsGoneError, ResultError."""
+        """Claim a part.  Return False if the part is finished or has a holder."""
         path = self.folder / f"{part}"
         with _explain_refusal("write", path):
-            lease = _take(path)
+            lease = _take_lease(path)
         # its holder may have finished the part, and have ended, since the claims were read
         if lease is None or path.with_suffix(".done").exists():
             return False
@@ -292,15 +279,12 @@ class Claims:
         self.held.pop(part)
 
     def find_lost(self, taken: set[int]) -> dict[int, int]:
-        """Return the parts whose holder is gone, with the number of lost holders of each part.
-
-        Raises WorkIsGoneError.
-        """
+        """Return the parts whose holder is gone, with the number of lost holders of each part."""
         with _explain_refusal("read", self.folder):
-            now, lost = _now(self.folder), dict[int, int]()
+            now, lost = _read_clock(self.folder), dict[int, int]()
         for part in taken - self.held.keys():
             with suppress(OSError):  # a server pauses
-                if (found := _look(self.folder / f"{part}")) and found.is_gone(now):
+                if (found := _read_lease(self.folder / f"{part}")) and found.is_gone(now):
                     lost[part] = found.n_lost + (not found.is_released)
         return lost
 
@@ -335,11 +319,6 @@ def count_active_claims(root: Path) -> int:
             taken, done = claims.read()
             count += len(taken - done) - len(claims.find_lost(taken - done))
     return count
-
-
-def remove_claims(root: Path) -> None:
-    """Remove all folders of claims in `root`."""
-    shutil.rmtree(root, ignore_errors=True)
 
 
 @cache

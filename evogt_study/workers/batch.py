@@ -57,15 +57,14 @@ LINES, CHARACTERS = 4, 240
 """Number of last output lines, and of their characters, in the message of a failed run, which often show the reason."""
 IDLE_SECONDS = 60.0
 """Seconds after which a runner ends if it receives no batch."""
-MIN_DESCRIPTORS, CHECKED_RUNS = 8, 4
-"""Number of file descriptors that a run needs, and number of runs after which the process tries to open them."""
+MIN_DESCRIPTORS = 8
+"""Number of file descriptors that a run needs."""
 EXIT_CODE = 71
 """Exit code of a runner that can no longer open files (EX_OSERR of sysexits.h)."""
 OOM_SCORE = 500
 """Value of oom_score_adj for Linux.  If memory is short, Linux ends a run and not the study."""
 _Row = tuple[Status, str, Record | None, str, float]
 """Status, message, record, output and seconds of a run."""
-_ABSENT = object()
 
 
 # --- stages that cases share ------------------------------------------------------------------------------------------
@@ -205,14 +204,13 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Batch:
-    """Cases for a worker, with their common parameters, and in `cases` the run key and other parameters of each case.
+    """Run key and parameters of the cases for a worker, which all have the `needs`.
 
     With `strict`, a return value that cannot be stored is an error of the study, not of the run.  `folder` is the place
-    of the folders and checkpoints of the runs, or "".  `needs` has the resources of each run.
+    of the folders and checkpoints of the runs, or "".
     """
 
     spec: MethodSpec
-    common: Mapping[str, Value]
     cases: Sequence[tuple[str, Mapping[str, Value]]]
     needs: Needs
     strict: bool = False
@@ -221,14 +219,7 @@ class Batch:
     @staticmethod
     def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, folder: str = "") -> Batch:
         """Return a batch of cases with equal needs."""
-        # most equal values are one object; 1 and true are equal, and differ
-        common = {}
-        for name, value in cases[0].values.items():
-            others = (case.values.get(name, _ABSENT) for case in cases)
-            if all(other is value or repr(other) == repr(value) for other in others):
-                common[name] = value
-        own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
-        return Batch(spec, common, own, cases[0].needs, strict, folder)
+        return Batch(spec, [(case.key, case.values) for case in cases], cases[0].needs, strict, folder)
 
 
 class Surroundings:
@@ -289,12 +280,11 @@ def compute_batch(batch: Batch, stages: BoundedStageCache, surroundings: Surroun
     imports = code.enable_imports() if isinstance(code, UserCode) else nullcontext()  # once: each run would do it
     rows, size, end = list[_Row](), 0, time.monotonic() + SEND_SECONDS
     with threads, np.errstate(all="ignore"), isolate_global_draws() as seed_draws, imports:
-        for number, (key, own) in enumerate(batch.cases):
+        for number, (key, values) in enumerate(batch.cases):
             status, message, record = Status.ok, "", None
             seed_draws(key)
             surroundings.begin(number)
             stages.start(number)
-            values = {**batch.common, **own}
             begin_run(key, values, batch.folder)
             try:
                 try:
@@ -405,7 +395,6 @@ class _RunnerSurroundings(Surroundings):
         super().__init__()
         self.state, self.descriptor = state, descriptor
         self.output, self.streams = os.dup(1), [sys.stdout, sys.stderr]
-        self.free, self.unchecked = (-1, (0, 0)), 0
 
     def begin(self, number: int) -> None:
         STATE.pack_into(self.state, 0, number, time.monotonic())
@@ -422,23 +411,14 @@ class _RunnerSurroundings(Surroundings):
             os.dup2(self.output, number)
         return take_output(self.output)
 
-    # all of them are tried if the lowest free number or the limit has changed: trying takes as long as a trivial run
     def is_usable(self) -> bool:
         """Return True if the next run can open files.  An earlier run may have used all file descriptors."""
-        found = list[int]()
         try:
-            found.append(os.dup(self.descriptor))
-            free = found[0], resource.getrlimit(resource.RLIMIT_NOFILE)
-            self.unchecked += 1
-            if free != self.free or self.unchecked == CHECKED_RUNS:
-                found += [os.dup(self.descriptor) for _ in range(MIN_DESCRIPTORS - 1)]
-                self.free, self.unchecked = free, 0
+            lowest = os.dup(self.descriptor)
+            os.close(lowest)
         except OSError:
             return False
-        finally:
-            for number in found:
-                os.close(number)
-        return True
+        return lowest + MIN_DESCRIPTORS <= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def _open_stream(descriptor: int) -> TextIO:

@@ -21,7 +21,7 @@ import time
 import uuid
 from asyncio import CancelledError
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -47,7 +47,7 @@ from evogt_study.storage.lease import make_temporary_folder
 from evogt_study.study.plan import Plan
 from evogt_study.text import format_duration
 from evogt_study.workers.batch import Batch, describe_error, make_records
-from evogt_study.workers.executor import BatchSize, Executor
+from evogt_study.workers.executor import BatchSize, DaskExecutor
 from evogt_study.workers.runner import Runner, RunOptions, borrow_runner, load
 from evogt_study.workers.signals import defer_signals
 
@@ -276,66 +276,43 @@ def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtE
 # --- on the client ----------------------------------------------------------------------------------------------------
 
 
-class DaskExecutor(Executor):
-    """Executor that computes cases on a Dask client, or without a client on a cluster inside this process.
+@contextmanager
+def prepare_workers(client: Client | None, options: RunOptions, name: str) -> Iterator[tuple[Client, int]]:
+    """Yield a client whose workers have a `RunnerPool` called `name`, and the number of threads without a runner.
 
-    `print_line` receives messages while no run finishes.
+    If `client` is None, the client has a cluster inside this process.  At the end, all runs end at once.
     """
+    environment, memory, n_spare = dict[str, str](), options.memory_bytes, 0
+    with ExitStack() as stack:
+        if client is None:
+            workers = options.workers or CPU_COUNT
+            memory, n_spare = memory or MEMORY_LIMIT // workers, workers // RUNNERS_PER_SPARE
+            # runs on this machine share a folder of references
+            folder = tempfile.TemporaryDirectory(
+                prefix="shared-", dir=make_temporary_folder(), ignore_cleanup_errors=True
+            )
+            environment[SHARED_FOLDER] = stack.enter_context(folder)
+            client = stack.enter_context(start_local_cluster(workers, n_spare))
+        try:  # once to each worker, later ones too, without a wait for any
+            client.register_plugin(RunnerPool(options.run_timeout, memory, environment, n_spare), name=name)
+        except Exception as error:  # noqa: BLE001  # whatever unpickling raises on a worker
+            check_connection(client)
+            raise SweepError(
+                f"the Dask workers cannot compute runs ({describe_error(error)}). Install evogt-study "
+                f"{package_code()} on the workers."
+            ) from None
+        try:
+            yield client, n_spare
+        finally:
 
-    def __init__(self, client: Client | None, options: RunOptions, print_line: Callable[[str], None]) -> None:
-        self.print_line, self.name, self.n_spare = print_line, f"evogt-{uuid.uuid4().hex}", 0
-        environment, memory = dict[str, str](), options.memory_bytes
-        with ExitStack() as stack:
-            if client is None:
-                workers = options.workers or CPU_COUNT
-                memory = memory or MEMORY_LIMIT // workers
-                # runs on this machine share a folder of references
-                folder = tempfile.TemporaryDirectory(
-                    prefix="shared-", dir=make_temporary_folder(), ignore_cleanup_errors=True
-                )
-                environment[SHARED_FOLDER] = stack.enter_context(folder)
-                self.n_spare = workers // RUNNERS_PER_SPARE
-                client = stack.enter_context(start_local_cluster(workers, self.n_spare))
-            self.client = client
-            try:  # once to each worker, later ones too, without a wait for any
-                pool = RunnerPool(options.run_timeout, memory, environment, self.n_spare)
-                client.register_plugin(pool, name=self.name)
-            except Exception as error:  # noqa: BLE001  # whatever unpickling raises on a worker
-                check_connection(client)
-                raise SweepError(
-                    f"the Dask workers cannot compute runs ({describe_error(error)}). Install evogt-study "
-                    f"{package_code()} on the workers."
-                ) from None
-            stack.callback(self._end_runners)
-            self._closing = stack.pop_all()
+            def unregister() -> None:
+                with suppress(Exception):  # the connection may be lost
+                    client.unregister_worker_plugin(name)
 
-    def compute_cases(
-        self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
-    ) -> Iterator[RunRecords]:
-        """Yield the records of the trials and the cases, as `Executor.compute` does."""
-        return _PlanBatches(self, plan, trials, cases, n_cases).records()
-
-    def can_offer(self, needs: Needs) -> bool:
-        """Return False if there are workers, but no worker has the resources that a run needs."""
-        workers: list[Any] = []
-        with suppress(Exception):  # `check_connection` says that it is lost
-            workers = [each["resources"] for each in self.client.scheduler_info(n_workers=-1)["workers"].values()]
-        wanted = needs.worker_resources.items()
-        return not workers or any(all(each.get(name, 0) >= amount for name, amount in wanted) for each in workers)
-
-    def close(self) -> None:
-        """End the runners at once, and close the cluster of this process."""
-        self._closing.close()
-
-    def _end_runners(self) -> None:
-        # a worker that does not answer must not hold up this process; its runners end when they are idle
-        def unregister() -> None:
-            with suppress(Exception):  # the connection may be lost
-                self.client.unregister_worker_plugin(self.name)
-
-        ending = threading.Thread(target=unregister, daemon=True)
-        ending.start()
-        ending.join(REACH_SECONDS)
+            # a worker that does not answer must not hold up this process; its runners end when they are idle
+            ending = threading.Thread(target=unregister, daemon=True)
+            ending.start()
+            ending.join(REACH_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -348,13 +325,14 @@ class BatchAttempt:
     earlier: int = 0
 
 
-class _PlanBatches:
+class PlanBatches:
     """Batches of one plan.  Each of the `trials` is a separate batch.  `n_cases` is the largest number of `cases`."""
 
     def __init__(
         self, executor: DaskExecutor, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> None:
-        self.executor, self.client, self.plan, self.cases = executor, executor.client, plan, cases
+        self.executor, self.plan, self.cases = executor, plan, cases
+        self.client: Client = executor.client
         self.n_threads, self.counted, self.n_most = 0, -math.inf, 0
         self.size = BatchSize(n_cases, self.count_threads(), plan.group)
         self.again = deque(BatchAttempt([case], is_trial=True) for case in trials)
@@ -423,7 +401,7 @@ class _PlanBatches:
     def submit_class(self, needs: Needs, attempts: Sequence[BatchAttempt]) -> None:
         """Submit batches of cases with these needs.  Raises SweepError if no worker has the resources."""
         plan, resources = self.plan, needs.worker_resources
-        if needs not in self.offered and not self.executor.can_offer(needs):
+        if needs not in self.offered and not self.can_offer(needs):
             text = " ".join(f"{name}={amount:g}" for name, amount in resources.items())
             raise SweepError(
                 f'no worker has --resources "{text}" for a run of this study ({plan.phase}). Start such a worker.'
@@ -437,6 +415,14 @@ class _PlanBatches:
         for future, attempt in zip(futures, attempts, strict=True):
             self.in_flight[future] = attempt
             future.add_done_callback(self.ended.put)
+
+    def can_offer(self, needs: Needs) -> bool:
+        """Return False if there are workers, but no worker has the resources that a run needs."""
+        workers: list[Any] = []
+        with suppress(Exception):  # `check_connection` says that it is lost
+            workers = [each["resources"] for each in self.client.scheduler_info(n_workers=-1)["workers"].values()]
+        wanted = needs.worker_resources.items()
+        return not workers or any(all(each.get(name, 0) >= amount for name, amount in wanted) for each in workers)
 
     def n_wanted(self) -> int:
         """Return the number of batches to submit now."""
@@ -531,7 +517,7 @@ class _PlanBatches:
         larger = needs._replace(memory=2 * needs.memory)
         lacks = np.array([bool(LACKS_MEMORY.search(message)) for message in records.messages])
         is_retried = resources is not None and resources.retry_memory and needs.memory and lacks.any()
-        if not is_retried or not self.executor.can_offer(larger):
+        if not is_retried or not self.can_offer(larger):
             return records
         cases = {case.key: replace(case, needs=larger) for case in attempt.cases}
         for row in np.flatnonzero(lacks):

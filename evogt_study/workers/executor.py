@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import operator
 import threading
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -110,13 +112,17 @@ class InProcess(Executor):
             yield records
 
 
-class ParallelExecutor(Executor):
-    """Executor that connects to Dask when a study first needs it.  Several studies may share the executor."""
+class DaskExecutor(Executor):
+    """Executor that connects to Dask when a study first needs it.  Several studies may share the executor.
+
+    Without a client, it starts a cluster inside this process.  `print_line` receives messages while no run finishes.
+    """
 
     def __init__(self, client: Client | None, options: RunOptions, print_line: Callable[[str], None]) -> None:
-        self.client, self.options, self.print_line = client, options, print_line
-        self._executor: Executor | None = None
-        self._is_closed, self._lock = False, threading.Lock()
+        self.client: Any = client
+        self.options, self.print_line, self.name = options, print_line, f"evogt-{uuid.uuid4().hex}"
+        self.n_spare = -1  # until it is connected
+        self._closing, self._is_closed, self._lock = ExitStack(), False, threading.Lock()
 
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
@@ -125,25 +131,20 @@ class ParallelExecutor(Executor):
         with self._lock:
             if self._is_closed:
                 raise SweepError("stopped because another study could not continue. Finished runs are kept.")
-            if self._executor is None:
-                if self.client is None:
-                    prestart()  # it imports while this process imports Dask, which takes 0.3 s
-                from evogt_study.workers.dask_executor import DaskExecutor
+            if self.client is None:
+                prestart()  # it imports while this process imports Dask, which takes 0.3 s
+            from evogt_study.workers.dask_executor import PlanBatches, prepare_workers
 
-                self._executor = DaskExecutor(self.client, self.options, self.print_line)
-        return self._executor.compute_cases(plan, trials, cases, n_cases)
-
-    @property
-    def workers(self) -> int:  # type: ignore[override]
-        """Number of runs that are computed at the same time."""
-        return 1 if self._executor is None else self._executor.workers
+            if self.n_spare < 0:
+                made = prepare_workers(self.client, self.options, self.name)
+                self.client, self.n_spare = self._closing.enter_context(made)
+        return PlanBatches(self, plan, trials, cases, n_cases).records()
 
     def close(self) -> None:
         """Close the cluster, also while studies compute with this cluster."""
         with self._lock:
             self._is_closed = True
-            if self._executor is not None:
-                self._executor.close()
+            self._closing.close()
 
 
 class BatchSize:

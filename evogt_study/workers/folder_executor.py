@@ -6,6 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
@@ -13,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ResultError
-from evogt_study.results.finished import ShardFolder, shard_folder
+from evogt_study.results.finished import ShardFolder
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, Needs, RunRecords
-from evogt_study.storage.files import claims_folder, identity
+from evogt_study.storage.files import claims_folder, identity, shard_folder
 from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, find_writer, open_claims
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Order, Plan
@@ -29,6 +30,7 @@ _LOOK_SECONDS, _MESSAGE_SECONDS = 2.0, 60.0
 """Seconds between two checks of the parts of other tasks, and between two messages of a task that waits."""
 
 
+@dataclass(eq=False)
 class FolderExecutor(Executor):
     """Executor for the parts of a plan that no other task has claimed, as task `number` of `of`, counted from 1.
 
@@ -37,23 +39,19 @@ class FolderExecutor(Executor):
     needs in `classes`.
     """
 
+    inner: Executor
+    path: Path
+    number: int
+    of: int
+    last: Phase
+    print_line: Callable[[str], None]
+    check_end: Callable[[], None]
+    classes: Sequence[Needs] = ()
+    before: object = None
+    is_complete: bool = True
+    is_outdated: bool = False
+    reads_again: str = ""
     is_shared = True
-
-    def __init__(
-        self,
-        inner: Executor,
-        path: Path,
-        number: int,
-        of: int,
-        last: Phase,
-        print_line: Callable[[str], None],
-        check_end: Callable[[], None],
-        classes: Sequence[Needs] = (),
-    ) -> None:
-        self.inner, self.path, self.number, self.of, self.classes = inner, path, number, of, classes
-        self.last, self.print_line, self.check_end = last, print_line, check_end
-        self.before: object = None
-        self.is_complete, self.is_outdated, self.reads_again = True, False, ""
 
     def begin(self) -> None:
         """Note the state of the result file.  A later change shows that another task has written the file."""
@@ -73,24 +71,24 @@ class FolderExecutor(Executor):
                 self.is_complete, self.is_outdated = False, waits
                 time.sleep(_LOOK_SECONDS if waits else 0.0)
                 return
-        share, writer = _PlanParts(self, plan, numbers, order), find_writer(self.path)
-        is_written, was_done = writer is not None and writer.lives, share.is_done()
-        if (is_written or was_done) and self.reads_again != share.digest:
-            self.reads_again, self.is_outdated = share.digest, True  # tasks may have finished since the runs were read
+        parts, writer = _PlanParts(self, plan, numbers, order), find_writer(self.path)
+        is_written, was_done = writer is not None and writer.lives, parts.is_done()
+        if (is_written or was_done) and self.reads_again != parts.digest:
+            self.reads_again, self.is_outdated = parts.digest, True  # tasks may have finished since the runs were read
             return
         if writer is not None and is_written:
             raise writer.refusal()
         if was_done:
             raise ResultError(
-                f"{len(numbers):,} finished runs of the phase {plan.phase} are missing in {share.shards}. Compute them "
+                f"{len(numbers):,} finished runs of the phase {plan.phase} are missing in {parts.shards}. Compute them "
                 "with `evogt run`."
             )
         try:
-            yield from share.records(waits=waits, has_trial=bool(len(trials)))
+            yield from parts.records(waits=waits, has_trial=bool(len(trials)))
         except WorkIsGoneError:  # another task has joined the result since it was read
             self.is_outdated = True
             return
-        self.is_complete, self.is_outdated = share.is_done(), waits
+        self.is_complete, self.is_outdated = parts.is_done(), waits
 
     def is_to_be_read_again(self, table: RunTable) -> bool:
         """Return True if other tasks have computed missing runs of the table since it was read."""
@@ -98,10 +96,7 @@ class FolderExecutor(Executor):
 
 
 class _PlanParts:
-    """Parts of a plan for one task, with the cases that were `missing` when the task began.
-
-    A part has consecutive cases in the order of the plan, so the parts are equal in all tasks.
-    """
+    """Parts of a plan for one task.  A part has consecutive cases in the order of the plan, as in all other tasks."""
 
     def __init__(self, task: FolderExecutor, plan: Plan, missing: Order, order: Order) -> None:
         self.task, self.plan, self.n_missing, self.order = task, plan, len(missing), order
@@ -124,7 +119,7 @@ class _PlanParts:
         self.given_up: list[int] = []  # parts that have ended too many tasks
 
     def cases_of(self, part: int) -> npt.NDArray[np.int64]:
-        """Return the missing cases of a part."""
+        """Return the cases of a part that were missing when the task began."""
         cases = self.order[part * self.size : (part + 1) * self.size]
         return np.asarray(cases[self.is_missing[cases]])
 

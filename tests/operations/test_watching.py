@@ -4,8 +4,8 @@ import subprocess
 import time
 
 from evogt_study.operations.progress import ProgressEvent, read_computation, with_progress_file
-from evogt_study.storage.files import progress_file
-from evogt_study.storage.lease import SILENT_SECONDS, lock_file, lock_result
+from evogt_study.storage.files import lock_file, progress_file
+from evogt_study.storage.lease import SILENT_SECONDS, lock_result
 
 EVENT = ProgressEvent("main", reused=10, done=2, failed=1, total=60, seconds=4.0, seconds_left=96.0)
 

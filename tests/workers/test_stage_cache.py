@@ -239,7 +239,7 @@ def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failin
     """No second is lost and none is counted twice, whatever fails: throughput and ETA rest on the sum."""
     monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(Timed(clock, set(failing)).run))
     cases = [(f"key{number}", {"number": number}) for number in range(6)]
-    batch = Batch(MethodSpec("method", None, None), {}, cases, NO_NEEDS)
+    batch = Batch(MethodSpec("method", None, None), cases, NO_NEEDS)
     records = run_batch(batch)
     assert [int(status) for status in records.status] == [
         Status.failed if number in dict(failing) else Status.ok for number in range(6)
