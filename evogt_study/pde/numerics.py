@@ -221,8 +221,7 @@ class TimeGrid:
     @property
     def saved_positions(self) -> list[int]:
         """Positions of the saved steps in `observed`."""
-        position = {step: number for number, step in enumerate(self.observed)}
-        return [position[step] for step in self.saved]
+        return [int(place) for place in np.searchsorted(self.observed, self.saved)]
 
     def times_of(self, steps: tuple[int, ...]) -> Array:
         # in this order of operations, the last time is exactly final_time
@@ -257,53 +256,43 @@ class TimeGrid:
     @staticmethod
     def of(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
         """Return the grid with step `dt` that saves all steps, a number of evenly spaced times, or the listed times."""
-        steps = count_steps(final_time, dt)
-        if times is None:
-            return TimeGrid(final_time, steps, tuple(range(steps + 1)))
-        if isinstance(times, int):
-            if times < 2 or steps % (times - 1):
-                wanted = f"a count n >= 2 for which n - 1 divides the {steps} steps"
+        steps = _count_steps(final_time, dt)
+        if times is None or isinstance(times, int):
+            gaps = steps if times is None else times - 1
+            if gaps < 1 or steps % gaps:
+                wanted, near = f"a count n >= 2 for which n - 1 divides the {steps} steps", max(gaps, 1)
                 # the nearest divisor, searched only up to ten times the number to save time
-                near = max(times - 1, 1)
                 divisors = (d for d in range(1, min(steps, 10 * near) + 1) if steps % d == 0)
-                remedy = f"use e.g. {min(divisors, key=lambda d: abs(d - times + 1)) + 1}, or a list of times"
+                remedy = f"use e.g. {min(divisors, key=lambda d: abs(d - gaps)) + 1}, or a list of times"
                 raise ParameterError("times", wanted, times, remedy=remedy)
-            return TimeGrid(final_time, steps, tuple(range(0, steps + 1, steps // (times - 1))))
+            return TimeGrid(final_time, steps, tuple(range(0, steps + 1, steps // gaps)))
         # -1 marks times far outside of the interval, because round() fails for infinity
         saved = tuple(round(t / final_time * steps) if 0.0 <= t <= 2.0 * final_time else -1 for t in times)
         for step, t in zip(saved, times, strict=True):
             if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
-                wanted = f"multiples of dt = {final_time / steps:g} in [0, {final_time:g}]"
-                raise ParameterError("times", wanted, t)
+                raise ParameterError("times", f"multiples of dt = {final_time / steps:g} in [0, {final_time:g}]", t)
         if list(saved) != sorted(set(saved)):
             raise ParameterError("times", "increasing and different", list(times))
         return TimeGrid(final_time, steps, saved)
 
 
-def count_steps(final_time: float, dt: float) -> int:
-    """Return final_time / dt as an integer.
-
-    Raises ParameterError if the quotient is not an integer up to rounding errors.  The message of the error proposes a
-    valid step.
-    """
+def _count_steps(final_time: float, dt: float) -> int:
+    """Return final_time / dt.  Raises ParameterError with a valid step if the quotient is not an integer."""
     if not 0.0 < dt <= final_time * (1.0 + 1e-9):
         raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
     if not final_time / dt <= _MAX_STEPS:
         raise ParameterError("dt", f"at least final_time / {_MAX_STEPS:,} for final_time = {final_time:g}", dt)
     steps = round(final_time / dt)
     # Decimal numbers such as 0.1 have rounding errors of about 1e-16 per step, and a run has up to a million steps.
-    if abs(steps * dt - final_time) > 1e-9 * final_time:
-        wanted = f"a step that divides final_time = {final_time:g}"
-        raise ParameterError("dt", wanted, dt, remedy=_propose_step(final_time, steps))
-    return steps
-
-
-# The search tries steps of four digits, with up to a quarter more or fewer steps than `near`.
-def _propose_step(final_time: float, near: int) -> str:
-    """Return a remedy with a step that divides final_time and has few digits if possible."""
-    for steps in sorted(range(max(1, near - near // 4), near + near // 4 + 2), key=lambda n: abs(n - near)):
-        short = f"{final_time / steps:.4g}"
-        if abs(float(short) * steps - final_time) <= 1e-12 * final_time:
-            return f"use e.g. {short} ({steps} steps)"
-    near = max(near, 1)
-    return f"use e.g. {final_time / near:.15g} ({near} steps)"
+    if abs(steps * dt - final_time) <= 1e-9 * final_time:
+        return steps
+    # Propose a step of four digits, with up to a quarter more or fewer steps.
+    for near in sorted(range(max(1, steps - steps // 4), steps + steps // 4 + 2), key=lambda n: abs(n - steps)):
+        proposal = f"{final_time / near:.4g}"
+        if abs(float(proposal) * near - final_time) <= 1e-12 * final_time:
+            break
+    else:
+        near = max(steps, 1)
+        proposal = f"{final_time / near:.15g}"
+    wanted = f"a step that divides final_time = {final_time:g}"
+    raise ParameterError("dt", wanted, dt, remedy=f"use e.g. {proposal} ({near} steps)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -156,8 +156,19 @@ def solve_arrays(
     def stages(name: str, compute: Callable[[], T]) -> T:
         return share(name, keys[name], compute)
 
-    svd, space = _make_spaces(problem, run, share, keys)
-    domain, times = problem.domain, run.integrator.times(run.grid)
+    domain = problem.domain
+
+    @cache  # the stage cache may discard the trial functions between their two uses
+    def trial() -> TrialFunctions:
+        def compute() -> TrialFunctions:
+            features = domain.features(run.dictionary, run.seed)
+            return trial_functions(domain, features, domain.quadrature(run.quadrature))
+
+        return stages("trial functions", compute)
+
+    svd = stages("weighted SVD", lambda: DECOMPOSITIONS[run.decomposition](trial()))
+    space = stages("retained space", lambda: retain(trial(), svd, run.tau))
+    times = run.integrator.times(run.grid)
     stages("diffusion check", lambda: check_diffusion(problem, domain.quadrature(run.quadrature), times))
     nodal = stages("nodal data", lambda: sample_data(problem, space.quadrature.nodes))
     system = stages("Galerkin system", lambda: assemble(space, problem, nodal))
@@ -209,35 +220,9 @@ def _march_trajectories(
         return march(run.grid), None
     # The results of a run must not depend on `passed`, but other integrators may adapt to the observed times.
     if not isinstance(run.integrator, RungeKutta):
-        return march(run.grid), march(TimeGrid(run.grid.final_time, run.grid.steps, passed))
-    united, observed, between = _unite_grids(run.grid, passed)
-    whole = march(united)
-    return whole.at(observed), whole.at(between)
-
-
-@lru_cache(maxsize=8)  # the runs of a study share few grids
-def _unite_grids(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Array, Array]:
-    """Return the grid that also observes the steps `passed`, the observed times, and the times of `passed`."""
-    both = replace(grid, saved=tuple(sorted({*grid.observed, *passed})))
-    return both, grid.observed_times, grid.times_of(passed)
-
-
-def _make_spaces(
-    problem: Problem, run: Discretisation, share: Share, keys: Mapping[str, Hashable]
-) -> tuple[WeightedSVD, RetainedSpace]:
-    """Return the weighted SVD and the retained space.  Compute the trial functions only if a stage needs them."""
-    domain = problem.domain
-
-    def compute() -> TrialFunctions:
-        features = domain.features(run.dictionary, run.seed)
-        return trial_functions(domain, features, domain.quadrature(run.quadrature))
-
-    @cache  # the stage cache may discard the trial functions between the two uses below
-    def trial() -> TrialFunctions:
-        return share("trial functions", keys["trial functions"], compute)
-
-    svd = share("weighted SVD", keys["weighted SVD"], lambda: DECOMPOSITIONS[run.decomposition](trial()))
-    return svd, share("retained space", keys["retained space"], lambda: retain(trial(), svd, run.tau))
+        return march(run.grid), march(replace(run.grid, saved=passed))
+    whole = march(replace(run.grid, saved=tuple(sorted({*run.grid.observed, *passed}))))
+    return whole.at(run.grid.observed_times), whole.at(run.grid.times_of(passed))
 
 
 def _make_target(

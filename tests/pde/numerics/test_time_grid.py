@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import ParameterError
-from evogt_study.pde.numerics import TimeGrid, count_steps
+from evogt_study.pde.numerics import TimeGrid
 
 EPS = np.finfo(float).eps
 
@@ -19,7 +19,7 @@ EPS = np.finfo(float).eps
     ],
 )  # fmt: skip
 def test_decimal_steps_are_understood_through_their_rounding(final_time, dt, steps):
-    assert count_steps(final_time, dt) == steps
+    assert TimeGrid.of(final_time, dt).steps == steps
 
 
 @pytest.mark.parametrize("final_time", [0.1, 0.25, 0.3, 0.7, 1.0, 1.1, 2.5])
