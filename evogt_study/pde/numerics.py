@@ -5,14 +5,13 @@ A rule consists of a name and integers, so it can be part of a run key.  A domai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # imports scipy.sparse at its first use, so workers start sooner
 
 from evogt_study.errors import ParameterError
 
@@ -31,23 +30,6 @@ COARSEST = 4
 """Number of triangles before refinement that estimates assume for an unknown domain."""
 _MAX_STEPS = 1_000_000
 """Largest number of time steps.  The loads of all steps then take 8 MB of memory for each retained function."""
-
-
-def make_sparse_solver(matrix: scipy.sparse.sparray, *, symmetric: bool) -> Callable[[Array], Array]:
-    """Return the function b -> matrix^{-1} b by sparse LU factorisation.
-
-    A `symmetric` matrix must be definite, because its factorisation uses no pivoting.
-    """
-    columns = scipy.sparse.csc_array(matrix)
-    if symmetric:
-        # Minimum degree on A + A^T and pivots on the diagonal give the fill of a Cholesky factorisation.  SciPy has no
-        # sparse Cholesky factorisation.
-        factor = scipy.sparse.linalg.splu(
-            columns, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-        )
-    else:
-        factor = scipy.sparse.linalg.splu(columns)
-    return lambda b: np.asarray(factor.solve(b))
 
 
 class Labelled:

@@ -26,8 +26,8 @@ from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import Basis, GalerkinSystem, assemble_system, check_diffusion
 from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.integrators.flux_system import FieldSolution, FieldSpace, FluxSystem, march_fields
-from evogt_study.pde.integrators.runge_kutta import ImplicitSteps, Tableau
-from evogt_study.pde.numerics import Array, Quadrature, TimeGrid, make_sparse_solver
+from evogt_study.pde.integrators.runge_kutta import ImplicitSteps, Tableau, factorise
+from evogt_study.pde.numerics import Array, Quadrature, TimeGrid
 from evogt_study.pde.pipeline import Reference
 from evogt_study.pde.problems.fields import FieldData
 
@@ -288,7 +288,7 @@ def finite_elements(
     basis, nodes = space.interior, space.interior.rule.nodes
     initial = problem.initial(nodes) - problem.lift_at(nodes, 0.0)
     # a projection instead of an interpolation, as for the P1 elements of the paper (tab:p1_fem)
-    u = make_sparse_solver(basis.mass, symmetric=True)(basis.project(initial))
+    u = factorise(basis.mass, definite=True)(basis.project(initial))
     states = ImplicitSteps(_assemble_elements(problem, space, u)).march(tableau, u, grid)
     return ElementSolution(problem, space, grid.observed_times, states)
 
@@ -307,7 +307,7 @@ def solve_fields_by_elements(
 
     def make_space(box: Box) -> FieldSpace:
         space = make_element_space(box, order, size, degree, faces=names)
-        basis, solve = space.interior, make_sparse_solver(space.interior.mass, symmetric=True)
+        basis, solve = space.interior, factorise(space.interior.mass, definite=True)
         return FieldSpace(basis, space.faces, basis.mass, lambda nodal: solve(basis.project(nodal)), space.evaluate)
 
     spaces = {box: make_space(box) for box in {*boxes}}

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError
 from evogt_study.pde.galerkin.system import GalerkinSystem, MatrixInTime
 from evogt_study.pde.integrators.base import Integrator, Start
-from evogt_study.pde.numerics import Array, TimeGrid, Trajectory, make_sparse_solver
+from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 from evogt_study.schema.parameters import parameter_field
 
 MAX_ITERATIONS = 40
@@ -305,13 +305,20 @@ def _multiply(mass: Any, z: Array) -> Array:
     return np.asarray(mass * z if isinstance(mass, np.ndarray) else (mass @ z.T).T)
 
 
-def factorise(matrix: Any, t: float, *, definite: bool = False) -> Solver:
-    """Return the solver of a sparse matrix, or of a dense matrix in C order, which the solver overwrites.
+def factorise(matrix: Any, t: float = 0.0, *, definite: bool = False) -> Solver:
+    """Return the function b -> matrix^{-1} b for a sparse matrix, or a dense one in C order, which it overwrites.
 
     Raises IndefiniteStiffnessError if a dense matrix is singular, or if it is indefinite and `definite` is True.
     """
     if not isinstance(matrix, np.ndarray):
-        return make_sparse_solver(matrix, symmetric=definite)
+        # Minimum degree on A + A^T and pivots on the diagonal give the fill of a Cholesky factorisation.  SciPy has no
+        # sparse Cholesky factorisation.
+        order, pivoting = ("MMD_AT_PLUS_A", 0.0) if definite else (None, None)
+        sparse = scipy.sparse.linalg.splu(
+            scipy.sparse.csc_array(matrix), permc_spec=order, diag_pivot_thresh=pivoting,
+            options={"SymmetricMode": definite},
+        )  # fmt: skip
+        return lambda side: np.asarray(sparse.solve(side))
     if definite:
         try:
             factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
