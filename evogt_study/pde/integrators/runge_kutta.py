@@ -313,10 +313,9 @@ def factorise(matrix: Any, t: float = 0.0, *, definite: bool = False) -> Solver:
     if not isinstance(matrix, np.ndarray):
         # Minimum degree on A + A^T and pivots on the diagonal give the fill of a Cholesky factorisation.  SciPy has no
         # sparse Cholesky factorisation.
-        order, pivoting = ("MMD_AT_PLUS_A", 0.0) if definite else (None, None)
         sparse = scipy.sparse.linalg.splu(
-            scipy.sparse.csc_array(matrix), permc_spec=order, diag_pivot_thresh=pivoting,
-            options={"SymmetricMode": definite},
+            scipy.sparse.csc_array(matrix), permc_spec="MMD_AT_PLUS_A" if definite else None,
+            diag_pivot_thresh=0.0 if definite else None, options={"SymmetricMode": definite},
         )  # fmt: skip
         return lambda side: np.asarray(sparse.solve(side))
     if definite:
