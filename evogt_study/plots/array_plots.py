@@ -26,21 +26,13 @@ MIN_UNMARKED = 15  # lines with fewer points have markers
 SINGULAR_VALUES = "singular_values"
 MAX_CUTS = 4
 FIELD, _EXACT = "field", "exact_field"
-MAX_CELLS = 1000
-"""Largest number of cells of a panel in one direction.  A panel of 2.9 inches has 870 dots at 300 dots per inch."""
+MAX_CELLS = 1000  # cells of a panel in one direction: a panel of 2.9 inches has 870 dots at 300 dots per inch
 _ROUNDING = 1e-14  # largest relative difference of equal points, as at the boundary
 DIRECTIONS = ("x", "y", "z")
 
 
-# --- time series and spectra ------------------------------------------------------------------------------------------
-
-
 def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw a variable over its own dimension, with the median and a band of the runs of each series.
-
-    The bands show all runs if no series has more than `MAX_WHOLE_BAND` runs.  Otherwise the bands show the 5 % to 95 %
-    quantiles at each point.  Raises InputError unless the variable has exactly one dimension besides the axes.
-    """
+    """Draw a variable over its own dimension, with the median and a band of the runs of each series."""
     data, dim = _find_abscissa(data, variable)
     runs = groups.group_runs(data, variable, request, wanted=("hue", "col"), own=True)
     x = np.asarray(data[dim].values, dtype=float)
@@ -63,21 +55,18 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
 def _find_abscissa(data: xr.Dataset, variable: str) -> tuple[xr.Dataset, str]:
     """Return the data, and the name of the one dimension of a variable besides the axes, or of its coordinate.
 
-    A coordinate `t` of the runs has the index `t_index`.  The returned data then have the variable on a common grid of
-    `t`.  Raises InputError for a variable with another number of dimensions.
+    If a coordinate `t` of the runs has the index `t_index`, the returned variable is on a common grid of `t`.
     """
     values, own = groups.get_numeric_array(data, variable), groups.find_own_dimensions(data, variable)
     if len(own) != 1:
-        have = ", ".join(name for name in map(str, data.data_vars) if is_time_series(data, name)) or "none"
-        raise InputError(
-            f"`--variable` must have one dimension besides the axes, such as time ({have}), got {variable} over "
-            f"{', '.join(own) or 'the axes only'}"
-        )
-    known = [str(name) for name, each in values.coords.items()
-             if each.ndim > 1 and each.dims[-1] == own[0] and each.dtype.kind in "iuf"]  # fmt: skip
-    if not known:
+        known, got = (name for name in map(str, data.data_vars) if is_time_series(data, name)), ", ".join(own)
+        message = f"`--variable` must have one dimension besides the axes, such as time ({', '.join(known) or 'none'})"
+        raise InputError(f"{message}, got {variable} over {got or 'the axes only'}")
+    varying = [str(name) for name, each in values.coords.items()
+               if each.ndim > 1 and each.dims[-1] == own[0] and each.dtype.kind in "iuf"]  # fmt: skip
+    if not varying:
         return data, own[0]
-    along = min(known, key=lambda name: own[0] != f"{name}_index")
+    along = min(varying, key=lambda name: own[0] != f"{name}_index")
     places = values[along].values
     grid = np.linspace(np.nanmin(places), np.nanmax(places), GRID_POINTS) if np.isfinite(places).any() else np.zeros(1)
     return data.drop_vars(along).assign({variable: on_grid(values, along, grid)}), along
@@ -116,31 +105,16 @@ def is_time_series(data: xr.Dataset, variable: str) -> bool:
 
 
 def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw the decay of singular values, with lines at the square roots of at most four thresholds `tau`.
-
-    All runs along an axis tau have equal singular values, so the function draws the first run with a value.  The option
-    `at` may select one tau.  Raises InputError if the study did not record singular values.
-    """
+    """Draw the decay of singular values, with lines at the square roots of at most four thresholds `tau`."""
     if variable not in data:
         raise InputError(f"`{variable}` is not in the file. Put it into `record` of the study's [output].")
-    request, has_axis = request, "tau" in data[variable].dims
-    if has_axis and "tau" in request.at:
+    if "tau" in data[variable].dims and "tau" in request.at:
         data = select_point(data, {"tau": request.at["tau"]}, ["tau"])
-        request, has_axis = (
-            replace(request, at={name: each for name, each in request.at.items() if name != "tau"}),
-            False,
-        )
-    thresholds = (
-        np.unique(data["tau"].values) if "tau" in data.coords and data["tau"].dtype.kind == "f" else np.empty(0)
-    )
-    thresholds = thresholds[np.isfinite(thresholds)]
-    cuts = thresholds[
-        np.unique(np.linspace(0, len(thresholds) - 1, min(len(thresholds), MAX_CUTS)).round().astype(int))
-    ]
-    if has_axis:
-        for option, named in (("hue", [request.hue]), ("col", [request.col]), ("over", request.over or ())):
-            if "tau" in named:
-                raise InputError(f"`--{option}` must not be tau, which cuts singular values and does not change them")
+        request = replace(request, at={name: each for name, each in request.at.items() if name != "tau"})
+    tau = np.unique(data["tau"].values) if "tau" in data.coords and data["tau"].dtype.kind == "f" else np.empty(0)
+    tau = tau[np.isfinite(tau)]
+    cuts = tau[np.unique(np.linspace(0, len(tau) - 1, min(len(tau), MAX_CUTS)).round().astype(int))]
+    if "tau" in data[variable].dims:  # the runs along tau have equal singular values: the first run with a value
         known = data[variable].notnull().any(groups.find_own_dimensions(data, variable))
         names = [name for name in (variable, "run_status", "run_key") if name in data]
         data = data[names].isel(tau=known.argmax("tau")).drop_vars("tau")
@@ -171,26 +145,17 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     return canvas.finish(variable, marks, alt, runs.describe_subject())
 
 
-# --- fields -----------------------------------------------------------------------------------------------------------
-
-
 def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw the field of one run, the exact field and the absolute error.  In 3-D, draw a slice.
-
-    `at` selects the run, by default the first run that is ok.  `at` also selects the nearest `time`, by default the
-    last, and a slice in 3-D, by default `z=0.5`.  Raises InputError if the result has no field or no such run.
-    """
+    """Draw the field of one run at one time, the exact field and the absolute error.  In 3-D, draw a slice."""
     run, where = _select_run(data, request)
-    numerical, exact = run[variable], run.get(_EXACT)
+    numerical, exact, error, alt = run[variable], run.get(_EXACT), None, f"The numerical solution at {where}."
     if exact is not None:
         exact = exact.transpose(*numerical.dims)
-    error = None if exact is None else np.abs(numerical.values - exact.values)
+        error = np.abs(numerical.values - exact.values)
+        alt = f"Exact and numerical solution at {where}; they differ by at most {_find_largest_magnitude(error):.2g}."
     draw = _draw_curves if numerical.ndim == 1 else _draw_panels
     canvas = draw(numerical.astype(float), exact, error, request)
     canvas.add_footnote(where)
-    alt = f"The numerical solution at {where}."
-    if error is not None:
-        alt = f"Exact and numerical solution at {where}; they differ by at most {_find_largest_magnitude(error):.2g}."
     return canvas.finish(f"{variable} of one run", "", alt)
 
 
@@ -217,10 +182,9 @@ def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str
         inside["z"] = 0.5
     for name, value in inside.items():
         try:
-            wanted = float(str(value))
+            run = run.isel({name: int(np.argmin(np.abs(run[name].values - float(str(value)))))})
         except ValueError:
             raise InputError(f"`{name}` must be a number, got {shorten(value)}") from None
-        run = run.isel({name: int(np.argmin(np.abs(run[name].values - wanted)))})
         parts.append(f"{name} = {float(run[name]):.4g}")
     return run[[name for name in (FIELD, _EXACT) if name in run]], ", ".join(parts)
 
@@ -253,11 +217,7 @@ def _draw_curves(
 def _draw_panels(
     numerical: xr.DataArray, exact: xr.DataArray | None, error: Array | None, request: PlotRequest
 ) -> Canvas:
-    """Draw exact field, numerical field and absolute error over two directions.
-
-    Both fields have one colour scale.  The spacing of the points may be uneven.  The panels are images also in SVG,
-    because one path for each cell would be too large.
-    """
+    """Draw exact field, numerical field and absolute error over two directions, with one scale for both fields."""
     across, up = (name for name in DIRECTIONS if name in numerical.dims)
     fields = {"numerical": numerical.values}
     if exact is not None and error is not None:

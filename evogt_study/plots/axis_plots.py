@@ -28,30 +28,19 @@ from evogt_study.schema.variables import CANDIDATE, Status, read_direction, stat
 
 MAX_POINTS_OF_GROUP = 200  # more points hide each other
 MAX_GROUPS = 24  # along one panel of a distribution: more labels overlap
-MIN_DEPTH = 2.0 * 1.959963984540054**2
-"""Least number of runs beyond a letter value, 2 z^2, for 95 % intervals that do not overlap (Hofmann, Wickham and
-Kafadar, J. Comput. Graph. Stat. 26, 2017)."""
+MIN_DEPTH = 2.0 * 1.959963984540054**2  # least number 2 z^2 of runs beyond a letter value (Hofmann et al. 2017)
 MAX_SCATTERED = 2000  # points of one series and panel of a scatter
 MAX_MARKED = 60  # points with markers and bars: more would touch
-SLOPE_DASHES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))
-"""Dashes of reference lines."""
-SPAN = 0.4
-"""Share of the points that determine one value of the trend.  Cleveland uses 0.2 to 0.8."""
+SLOPE_DASHES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))  # of reference lines
+SPAN = 0.4  # share of the points that determine one value of the trend: Cleveland uses 0.2 to 0.8
 N_PLACES = 60  # points of the line of a trend
 MAX_CELLS = 40  # values of an axis of a heat map
 MAX_WRITTEN = 7, 16  # most cells with numbers in a row of a column and of a page
 _GOLDEN = 0.6180339887498949  # the multiples of this number fill an interval evenly
 
 
-# --- distribution -----------------------------------------------------------------------------------------------------
-
-
 def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw the values of each group of runs, with its median and the 95 % interval of the median.
-
-    If a group has more than `MAX_POINTS_OF_GROUP` runs, all groups have boxes of letter values and points for outer
-    runs.  Raises InputError for axes or variables that do not exist.
-    """
+    """Draw the values of each group of runs, with its median and the 95 % interval of the median."""
     runs = groups.group_runs(data, variable, request, max_x=MAX_GROUPS)
     limits, many = runs.compute_median_intervals(), runs.largest > MAX_POINTS_OF_GROUP
     canvas = make_panels(len(runs.col.values), request)
@@ -65,9 +54,8 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
         for one, place in np.ndindex(series, places):
             centre = place + (one - (series - 1) / 2.0) * width
             ends = limits[panel, one, place]
-            _draw_group(
-                axes, centre, width, runs.get_sample(panel, one, place), style.choose_series_style(one), many=many
-            )
+            sample, mark = runs.get_sample(panel, one, place), style.choose_series_style(one)
+            _draw_group(axes, centre, width, sample, mark, many=many)
             if np.isfinite(ends).all():
                 axes.plot([centre - 0.34 * width] * 2, ends, color="black", linewidth=1.0, zorder=3.4, gid="interval")
         axes.set_xticks(range(places), labels=labels, rotation=90 if crowded and max(map(len, labels)) > 1 else 0)
@@ -85,11 +73,10 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
 
 
 def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: style.Style, *, many: bool) -> None:
-    """Draw one sample and its median.  A sample has points, or boxes of letter values with points for outer runs.
+    """Draw one sample and its median, as points, or as boxes of letter values with points for outer runs.
 
-    Letter values are the quantiles 2^-i and 1 - 2^-i for i = 2, 3, ...  The boxes end at the last letter value with a
-    separate 95 % interval.  Samples of fewer than 16 runs have no boxes.  At each end, 4 to 8 runs are outside of the
-    boxes.
+    Letter values are the quantiles 2^-i and 1 - 2^-i for i = 2, 3, ... with separate 95 % intervals.  Samples of fewer
+    than 16 runs have no boxes.
     """
     points = sample
     if many and len(sample):
@@ -119,23 +106,15 @@ def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: st
         axes.plot(bar, median, color="black", linewidth=1.3, solid_capstyle="butt", zorder=3, gid="median")
 
 
-# --- dependence -------------------------------------------------------------------------------------------------------
-
-
 def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw values against a numeric axis, with a point for each run and a line through the medians.
+    """Draw values against x, with a point for each run, or a band, and a line through the medians.
 
-    Bars at the medians show their 95 % intervals for at most `MAX_MARKED` values of x.  With more than
-    `MAX_POINTS_OF_GROUP` runs at one x, a band from 5 % to 95 % replaces the points.  Rings mark the choices of a
-    pilot.  On two logarithmic scales, a slope p gives a line c x^p through the largest median at its upper end.  If x
-    is a recorded variable, the numbers along x are its medians over the groups of runs.  For a random sample, the plot
-    is a scatter or a trend instead.  Raises InputError for an x without numbers.
+    Bars at the medians show their 95 % intervals.  Rings mark the choices of a pilot.  If x is a recorded variable, the
+    numbers along x are its medians over the groups of runs.  A random sample has a scatter or a trend instead.
     """
     if is_along_sample(data, request.x):
         return draw_trend(data, variable, request)
-    if find_drawn_dimensions(data) and groups.is_measured(
-        data, request
-    ):  # no two points of a random sample form a group
+    if find_drawn_dimensions(data) and groups.is_measured(data, request):  # two points of a sample form no group
         return draw_scatter(data, variable, request)
     runs = _group_along(data, variable, request)
     canvas = make_panels(len(runs.col.values), request)
@@ -182,9 +161,8 @@ def _group_along(data: xr.Dataset, variable: str, request: PlotRequest) -> group
         return groups.group_runs(data, variable, request, numeric=True)
     axes = replace(request, x=None)
     runs, other = (groups.group_runs(data, each, axes, numeric=True) for each in (variable, request.x))
-    return replace(
-        runs, numbers=other.medians, x=replace(runs.x, name=request.x, label=groups.make_label(data[request.x]))
-    )
+    x = replace(runs.x, name=request.x, label=groups.make_label(data[request.x]))
+    return replace(runs, numbers=other.medians, x=x)
 
 
 def find_pilot_choice(pilot: xr.Dataset) -> xr.DataArray | None:
@@ -231,9 +209,8 @@ def _draw_series(
     )  # fmt: skip
     known = np.isfinite(limits).all(axis=-1) & np.isfinite(beside) & np.isfinite(medians)
     if known.any() and known.sum() <= MAX_MARKED:
-        axes.vlines(
-            beside[known], limits[known, 0], limits[known, 1], colors=mark.colour, linewidth=1.0, alpha=0.9
-        ).set_gid("interval")
+        low, high = limits[known].T
+        axes.vlines(beside[known], low, high, colors=mark.colour, linewidth=1.0, alpha=0.9, gid="interval")
 
 
 def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: Sequence[float]) -> list[Line2D]:
@@ -258,14 +235,8 @@ def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slop
     return lines
 
 
-# --- scatter and trend ------------------------------------------------------------------------------------------------
-
-
 def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw a point for each run against x or against the rank.  Axes without a role are in one cloud.
-
-    A series with more than `MAX_SCATTERED` points shows this number, chosen evenly in the order of `variable`.
-    """
+    """Draw a point for each run against x or the rank, and at most `MAX_SCATTERED` points of a series."""
     x = request.x or "rank"
     wanted = ("hue", "col") if request.col is not None else ("hue",)
     runs, other = (groups.group_runs(data, name, request, wanted=wanted, pooled=True) for name in (variable, x))
@@ -297,10 +268,7 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plott
 
 
 def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw every run of a sample against each sampled parameter, or against x, with a local linear fit.
-
-    The fit is on the scales of the figure.  Raises InputError if the result has no sample.
-    """
+    """Draw every run of a sample against each sampled parameter, or against x, with a local linear fit."""
     groups.get_numeric_array(data, variable)
     here = select_point(data, request.at, groups.find_axes(data, variable))
     over = request.over if request.over is not None else find_sample_dimensions(here[variable])[:1]
@@ -347,11 +315,7 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
 
 
 def fit_trend(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> tuple[Array, Array]:
-    """Return a locally linear fit of y at `N_PLACES` values of x, or empty arrays below four different x.
-
-    The nearest share `SPAN` of the points has the weights (1 - (d / h)^3)^3 (Cleveland, J. Am. Stat. Assoc. 74, 1979,
-    without robustness).  With `log_x` or `log_y`, the fit uses logarithms.
-    """
+    """Return a locally linear fit (Cleveland 1979) of y, or of logarithms, at `N_PLACES` values of x."""
     known = np.isfinite(x) & np.isfinite(y) & ((x > 0.0) | (not log_x)) & ((y > 0.0) | (not log_y))
     x, y = (np.log(each[known]) if log else each[known] for each, log in ((x, log_x), (y, log_y)))
     if len(np.unique(x)) < 4:
@@ -369,17 +333,8 @@ def fit_trend(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> t
     return np.exp(at) if log_x else at, np.exp(found) if log_y else found
 
 
-# --- heat map ---------------------------------------------------------------------------------------------------------
-
-
 def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw medians over two axes as colours.
-
-    Cells with missing runs show the fraction k/n of the runs that have a value.
-
-    The default axes are the two axes with the most values.  A cell without any value is hatched.  Raises InputError for
-    fewer than two axes.
-    """
+    """Draw medians over two axes as colours, with k/n for missing runs and hatches for cells without a value."""
     runs = groups.group_runs(data, variable, request, max_x=MAX_CELLS, max_hue=MAX_CELLS)
     # numbers suit a scale, strings suit panels
     swap = runs.col.name and groups.is_numeric(data, runs.col.name) and not groups.is_numeric(data, runs.hue.name)
@@ -438,7 +393,5 @@ def _annotate_cells(axes: Axes, runs: groups.GroupedRuns, panel: int, norm: Norm
         if write and text:
             dark = np.isfinite(value) and float(norm(value)) < 0.5  # the lower half of cividis
             back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if empty else None
-            colour = "white" if dark else "black"
-            axes.text(
-                column, row, text, ha="center", va="center", fontsize=style.find_font_size(), color=colour, bbox=back
-            )
+            look: Any = {"color": "white" if dark else "black", "fontsize": style.find_font_size(), "bbox": back}
+            axes.text(column, row, text, ha="center", va="center", **look)

@@ -19,23 +19,16 @@ from evogt_study.plots import groups, style
 from evogt_study.plots.groups import PlotRequest
 
 CSS_PIXELS = 96  # pixels per inch on a page, on every screen
-PANEL_WIDTH = 1.6
-"""Least distance of panels in inches.  Numbers and label on the left use a third of this distance."""
-_NOTE = "note"
-"""Identifier of footnotes."""
-_MAX_POINTS = {"runs": 1000, "band": 10_000, "median": 10_000}
-"""Largest number of points by identifier, for 0.1 or 0.2 MB of SVG.  More points become an image."""
+PANEL_WIDTH = 1.6  # least distance of panels in inches: numbers and label on the left use a third
+_NOTE = "note"  # identifier of footnotes
+_MAX_POINTS = {"runs": 1000, "band": 10_000, "median": 10_000}  # 0.1 or 0.2 MB of SVG; more points become an image
 SCALES = ("linear", "log")
 LABEL_WIDTH = 48  # characters of a column of 3.4 in, 14.2 per inch as `Canvas.wrap` has them
 
 
 @dataclass(frozen=True, eq=False)
 class PlottedFigure:
-    """Figure with title, caption, alternative text and footnote.
-
-    The `caption` has the subject and the meaning of the marks.  The `name` is the name of the file without suffix.  The
-    name of a figure of the pilot starts with "pilot_".
-    """
+    """Figure with title, caption of subject and marks, alternative text, footnote, and name of its file."""
 
     figure: Figure
     title: str
@@ -148,11 +141,7 @@ class Canvas:
             self.grow(0.05 + 0.125 * len(lines))
 
     def finish(self, title: str, marks: str, alt: str, subject: str = "") -> PlottedFigure:
-        """Apply the labels and scales of the request, compute the layout, and return the figure with its texts.
-
-        Labels of the request replace the labels of the panels.  The layout of a figure of the user does not change.
-        Raises InputError for invalid mathematics, and for a scale that does not suit the values.
-        """
+        """Apply the labels and scales of the request, compute the layout, and return the figure with its texts."""
         for gid, most in _MAX_POINTS.items():
             artists = [each for axes in self.axes for each in axes.get_children() if each.get_gid() == gid]
             lines = [each.get_path() for each in artists if isinstance(each, Line2D)]
@@ -172,9 +161,8 @@ class Canvas:
                     raise InputError(f"`--{which}scale` must be one of {', '.join(SCALES)}, got {shorten(scale)}")
                 for axes in self.axes if scale is not None else ():
                     if scale == "log" and not getattr(axes.dataLim, f"{which}min") > 0.0:
-                        raise InputError(
-                            f"`--{which}scale` must be linear if values or positions are not positive, got {scale}"
-                        )
+                        message = f"`--{which}scale` must be linear if values or positions are not positive"
+                        raise InputError(f"{message}, got {scale}")
                     getattr(axes, f"set_{which}scale")(scale)
                     axes.autoscale_view()
             if self.request.title and not self.figure.legends:  # with a legend, the title is above it
@@ -189,10 +177,7 @@ class Canvas:
 
 
 def make_canvas(rows: int, columns: int, size: tuple[float, float], request: PlotRequest, **subplots: Any) -> Canvas:
-    """Return a canvas of `size` inches with rows x columns axes, or with the axes or figure of the request.
-
-    A changed size in rcParams replaces `size`.  Raises InputError for another number of axes.
-    """
+    """Return a canvas of `size` inches, or of rcParams, with rows x columns axes, or with those of the request."""
     ax = request.ax
     if ax is not None and not isinstance(ax, Figure):
         given = [ax] if isinstance(ax, Axes) else list(np.ravel(np.asarray(ax, dtype=object)))
@@ -215,24 +200,18 @@ def find_requested_size(request: PlotRequest) -> tuple[float, float] | None:
 def make_panels(
     count: int, request: PlotRequest, size: tuple[float, float] = (style.COLUMN_WIDTH, 2.3), *, sharex: bool = True
 ) -> Canvas:
-    """Return a canvas of `count` panels, with at most three panels in a row.
-
-    One panel has the `size`.  Several panels fill the width of a page.  Axes of the user are one row.
-    """
+    """Return a canvas of `count` panels, at most three in a row, in one column or the width of a page."""
     width = (find_requested_size(request) or (style.TEXT_WIDTH,))[0]
     columns = min(count, 2 if count == 4 else 3, max(1, int(width / PANEL_WIDTH)))
-    if request.ax is not None and not isinstance(request.ax, Figure):
-        columns = count
+    columns = columns if request.ax is None or isinstance(request.ax, Figure) else count
     rows = -(-count // columns)
-    if count > 1:
-        size = (style.TEXT_WIDTH, 0.9 * size[1] * rows)
+    size = size if count == 1 else (style.TEXT_WIDTH, 0.9 * size[1] * rows)
     canvas = make_canvas(rows, columns, size, request, sharex=sharex, sharey=True)
     for spare in canvas.axes[count:]:
         spare.remove()
     canvas.axes = canvas.axes[:count]
-    for number, axes in enumerate(canvas.axes):
-        if canvas.is_own:
-            axes.tick_params(labelbottom=not sharex or number + columns >= count, which="both")
+    for number, axes in enumerate(canvas.axes if canvas.is_own else ()):
+        axes.tick_params(labelbottom=not sharex or number + columns >= count, which="both")
     return canvas
 
 

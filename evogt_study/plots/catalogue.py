@@ -25,7 +25,6 @@ from evogt_study.schema.variables import CANDIDATE, HEADLINE, LABEL, PILOT, RUN_
 NO_SOLUTION_ERROR = (
     "there is no solution error because the problem has no exact solution and the study has no reference"
 )
-
 _MARKUP = re.compile(r"[$\\{}]|\^(?=\w)")
 
 
@@ -37,10 +36,7 @@ class Choice(NamedTuple):
 
 
 class PlotKind(NamedTuple):
-    """Kind of plot, with the function that draws it and the test for suitable variables.
-
-    With `of_arrays`, the plot shows arrays of the runs.  Otherwise the plot shows one number of each run.
-    """
+    """Kind of plot: the function that draws it, the test for suitable variables, and True if it shows arrays."""
 
     draw: Callable[[xr.Dataset, str, PlotRequest], PlottedFigure]
     fits: Callable[[xr.Dataset, str, PlotRequest], bool]
@@ -48,11 +44,7 @@ class PlotKind(NamedTuple):
 
 
 def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[Choice]:
-    """Return the plots that fit a result, or the requested variable, in the order of `KINDS`.
-
-    The list is empty if no run has a value.  Raises InputError for a variable that is not numeric, and for roles that
-    name no axis.
-    """
+    """Return the plots that fit a result, or the requested variable, in the order of `KINDS`."""
     request = request or PlotRequest()
     if request.variable is not None:
         groups.get_numeric_array(data, request.variable)
@@ -69,11 +61,7 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
 
 
 def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -> PlottedFigure:
-    """Draw a plot of one kind.
-
-    The caption has the long names of declared labels, and the footnote if the figure does not show it.  Raises
-    InputError for an unknown kind, and for a kind that does not fit the result.
-    """
+    """Draw a plot of one kind.  The caption has the long names of labels, and the footnote if the figure has none."""
     check_kind(kind)
     request = request or PlotRequest()
     look = request.title, request.xlabel, request.ylabel, request.size, request.xscale, request.yscale
@@ -125,12 +113,10 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     if kind in ("fields", "spectrum"):
         return array_plots.FIELD if kind == "fields" else array_plots.SINGULAR_VALUES
     if kind == "time_series":
-        for name in map(str, data.data_vars):
-            if _is_time_series(data, name, PlotRequest()):
-                return name
-        raise InputError(
-            "`FILE` must hold a time series to draw, got none. Put a time series such as error_history into `record`."
-        )
+        for name in (name for name in map(str, data.data_vars) if _is_time_series(data, name, PlotRequest())):
+            return name
+        message = "`FILE` must hold a time series to draw, got none"
+        raise InputError(f"{message}. Put a time series such as error_history into `record`.")
     variable = find_main_variable(data)
     if variable is not None:
         return variable
@@ -140,13 +126,11 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
         raise InputError(f"{NO_SOLUTION_ERROR}. Choose a variable with --variable: {', '.join(arrays)}")
     if arrays and (planned == Status.ok).any():
         over = ", ".join(f"{name} over {', '.join(groups.find_own_dimensions(data, name))}" for name in arrays)
-        raise InputError(
-            f"`FILE` must hold a number for each run to draw a {kind}, got only arrays ({over}). Return a number too."
-        )
+        message = f"`FILE` must hold a number for each run to draw a {kind}, got only arrays ({over})"
+        raise InputError(f"{message}. Return a number too.")
     counts = ", ".join(f"{n} {s.name}" for s in Status if (n := int(np.count_nonzero(planned == s))))
-    raise InputError(
-        f"`FILE` must have runs with numbers to draw, got none ({counts}). For the error messages, run `evogt status`."
-    )
+    message = f"`FILE` must have runs with numbers to draw, got none ({counts})"
+    raise InputError(f"{message}. For the error messages, run `evogt status`.")
 
 
 # Tests of a variable that a kind fits
@@ -154,21 +138,17 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
 
 def _list_numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) -> list[str]:
     """Return the numeric axes with several values that are not fixed and not part of the sample."""
-    over = request.over if request.over is not None else groups.find_default_sample(data)
-    followers = [name for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
-    ordered = any(groups.is_numeric(data, str(name)) for name in followers)
-    return [
-        name for name in groups.find_axes(data, variable)
-        if name not in over and name not in request.at and data.sizes[name] > 1 and groups.is_numeric(data, name)
-        and (name != CANDIDATE or ordered)
-    ]  # fmt: skip
+    followers = [str(name) for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
+    unsuitable = {*groups.find_sample(data, request), *request.at}
+    unsuitable |= set() if any(groups.is_numeric(data, name) for name in followers) else {CANDIDATE}
+    names = [name for name in groups.find_axes(data, variable) if name not in unsuitable and data.sizes[name] > 1]
+    return [name for name in names if groups.is_numeric(data, name)]
 
 
 def _has_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     """Return True if a group has several runs, or if no numeric axis is free for a dependence."""
-    over = request.over if request.over is not None else groups.find_default_sample(data)
-    sizes = [data.sizes[name] for name in over if name in data[variable].dims and name not in request.at]
-    return int(np.prod(sizes)) > 1 or not _list_numeric_axes(data, variable, request)
+    over = {*groups.find_sample(data, request)} & {*data[variable].dims} - {*request.at}
+    return any(data.sizes[name] > 1 for name in over) or not _list_numeric_axes(data, variable, request)
 
 
 def _has_rank(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:

@@ -23,26 +23,16 @@ from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.variables import read_direction
 from evogt_study.study.case_space import join_names
 
-MIN_SIGN_UNITS = 6
-"""Least number of units for which the sign test can reject at 5 %."""
-MAX_SETUPS = 24
-"""Largest number of rows of a figure.  Labels of more rows would overlap."""
-MAX_CONCLUSIONS = 3
-"""Largest number of conclusions in an alternative text."""
+MIN_SIGN_UNITS = 6  # fewer units cannot reject at 5 % by the sign test
+MAX_SETUPS, MAX_CONCLUSIONS = 24, 3  # rows of a figure, and conclusions in an alternative text
 
 
 def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw the effect of each value of the axis `hue` relative to the leader of its setup.
-
-    The default axis is the first axis of strings.  An open marker is not significantly different from the leader.
-    Raises InputError if there is no axis to compare.
-    """
+    """Draw the effect of each value of `hue`, by default the first axis of strings, over the leader of its setup."""
     made = request.compared if request.compared is not None else compare_axis(data, variable, request)
     names, neutral = labels_as_typed(made, made.attrs["dim"]), 1.0 if made.attrs["scale"] == RATIO else 0.0
-    cells = [
-        made.isel(dict(zip(made["leader"].dims, place, strict=True))) for place in np.ndindex(made["leader"].shape)
-    ]
-    more, cells = len(cells) - MAX_SETUPS, cells[:MAX_SETUPS]
+    places, dims = [*np.ndindex(made["leader"].shape)], made["leader"].dims
+    more, cells = len(places) - MAX_SETUPS, [made.isel(dict(zip(dims, at, strict=True))) for at in places[:MAX_SETUPS]]
     # labels of rows take 0.4 of the width; a figure for which a column is too narrow has the width of a page
     setups, size = _list_setups(made)[:MAX_SETUPS], find_requested_size(request)
     per_inch = 72.0 / (0.53 * style.find_font_size())
@@ -53,10 +43,8 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     room = int(0.4 * width * per_inch)
     labels = [wrap_label(style.to_drawable(", ".join(each) or f"all of {variable}", 3 * room), room) for each in setups]
     left = max(len(line) for label in labels for line in label.split("\n")) / per_inch + 0.35  # ticks and margins
-    xlabel = wrap_label(
-        f"{groups.make_label(data[variable])}: {_describe_effect(made)}",
-        max(16, int(14.2 * 8.0 / style.find_font_size("axes.labelsize") * (width - left))),
-    )
+    beside = max(16, int(14.2 * 8.0 / style.find_font_size("axes.labelsize") * (width - left)))
+    xlabel = wrap_label(f"{groups.make_label(data[variable])}: {_describe_effect(made)}", beside)
     lines = max(label.count("\n") + 1 for label in labels)
     pitch = max(0.16 * max(1, len(names) - 1) ** 0.5, 0.04 + 0.125 * lines)
     height = 0.9 + pitch * len(cells) + 0.14 * max(0, xlabel.count("\n") - 1)
@@ -94,10 +82,9 @@ def _describe(data: xr.Dataset, variable: str, request: PlotRequest, made: xr.Da
     chosen = replace(request, x=None, hue=made.attrs["dim"], col=None, over=over)
     runs = groups.group_runs(data, variable, chosen, wanted=("hue",), pooled=True, max_hue=None)
     at = "".join(f", at {name} = {value}" for name, value in request.at.items())
-    setups = [
-        f"{name} = {join_names(labels_as_typed(made, str(name)), groups.MAX_LISTED)}" for name in made["leader"].dims
-    ]
-    against = f", for {' and '.join(setups)}" if setups else ""
+    listed = ((name, join_names(labels_as_typed(made, str(name)), groups.MAX_LISTED)) for name in made["leader"].dims)
+    setups = " and ".join(f"{name} = {values}" for name, values in listed)
+    against = f", for {setups}" if setups else ""
     sizes = ", ".join(f"{data.sizes[name]:,} values of {name}" for name in over)
     counts = runs.describe_counts()
     subject = f"{runs.title} by {runs.hue.list_values()}{against}, over {sizes}{at}; {counts}"
@@ -142,10 +129,7 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> Array:
 
 
 def compare_axis(data: xr.Dataset, variable: str, request: PlotRequest) -> xr.Dataset:
-    """Compare the values of the axis `hue`, or of the first axis of strings, in every setup.
-
-    Raises InputError if there is no such axis, or if the sample has too few points.
-    """
+    """Compare the values of the axis `hue`, or of the first axis of strings, in every setup."""
     groups.get_numeric_array(data, variable)
     here, axis, over = _choose_comparison(data, variable, request)
     if axis is None:

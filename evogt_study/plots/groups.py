@@ -1,7 +1,4 @@
-"""Group the runs of a variable for a figure by panels, series, positions along x and samples.
-
-Runs without a value are NaN.  Each figure counts the runs without a value.
-"""
+"""Group the runs of a variable for a figure by panels, series, positions along x and samples."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,17 +16,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from evogt_study.analysis import runs as run_numbers
 from evogt_study.analysis.design import find_drawn_dimensions, is_along_sample
-from evogt_study.analysis.runs import (
-    DRAWN,
-    KEYS,
-    Numbers,
-    count_runs,
-    mark_first,
-    number_runs,
-    numeric_variables,
-    select_point,
-)
+from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, labels_as_typed, numeric_variables, select_point
 from evogt_study.errors import InputError, name_error
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
@@ -40,24 +30,13 @@ from evogt_study.study.case_space import join_names
 MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of three fit on a page
 MAX_LISTED = 6  # values that a caption lists
 MAX_TITLE, MAX_LABEL = 160, 60  # characters of a long name and of a declared label
-ROLES = ("col", "hue", "x")
-"""Roles of axes in the order of the dimensions of grouped runs."""
+ROLES = ("col", "hue", "x")  # in the order of the dimensions of grouped runs
 _GREEK = re.compile("[A-Za-z]?[Α-ωϕ][A-Za-z]?")
-
-
-GivenAxes = Axes | Sequence[Axes] | Figure | None
-"""Axes to draw on, one for each panel, or an empty figure, or None for a new figure.  The width of a given figure
-determines the number of panels in a row.
-"""
 
 
 @dataclass(frozen=True)
 class PlotRequest:
-    """Request for a plot, with the variable, the roles of the axes, labels and scales.
-
-    `Result.plot` describes the fields.  The data determine a variable, role or scale that is None.  `compared` is a
-    comparison that the caller has already computed.
-    """
+    """Request for a plot, as `Result.plot` describes it.  `compared` is a comparison that the caller has computed."""
 
     variable: str | None = None
     x: str | None = None
@@ -72,7 +51,7 @@ class PlotRequest:
     size: tuple[float, float] | None = None
     xscale: str | None = None
     yscale: str | None = None
-    ax: GivenAxes = None
+    ax: Axes | Sequence[Axes] | Figure | None = None
     notes: bool = True
     compared: xr.Dataset | None = None
 
@@ -99,10 +78,9 @@ class AxisRole:
 class GroupedRuns:
     """Runs of one variable, grouped by panel P, series S, point X along x, and sample n.
 
-    `values` have the shape (P, S, X, n, ...), with NaN for a run without a value and for a repeated run.  `status` and
-    `runs` (P, S, X, n) are the status and number of each run, or -1 for a repeated or unplanned run.  `over` has the
-    axes of the sample with several values, and `lengths` their sizes.  `numbers` (P, S, X) are the numbers along x, or
-    None for strings.  `notes` list omitted values and fixed parameters.
+    `values` (P, S, X, n, ...) have NaN for a run without a value.  `status` and `runs` (P, S, X, n) are the status and
+    number of each run, or -1 for a repeated or unplanned run.  `over` are the axes of the sample with several values,
+    and `lengths` are their sizes.  `numbers` (P, S, X) are the numbers along x.
     """
 
     title: str
@@ -146,10 +124,7 @@ class GroupedRuns:
             return np.asarray(np.nanmedian(self.values.reshape(*self.planned.shape[:3], -1), axis=-1))
 
     def compute_median_intervals(self) -> Array:
-        """Return the 95 % interval of the median of each group, (P, S, X, 2), with seeds of the sample as units.
-
-        The limits are NaN below six units, and infinite if the sample gives no bound.
-        """
+        """Return the 95 % interval of the median of each group, (P, S, X, 2), with seeds of the sample as units."""
         if DRAWN not in self.over:
             return interval(self.values[..., None], Interval("median"))
         values = self.values.reshape(*self.values.shape[:3], *self.lengths)
@@ -200,10 +175,7 @@ class GroupedRuns:
 
     def describe_extremes(self, numbers: Array | None = None, what: str = "") -> str:
         """Return a sentence with the extremes of numbers (P, S, X), by default the medians, and the run counts."""
-        values, what = (
-            self.medians if numbers is None else numbers,
-            what or ("Medians" if self.over else "Values") + " of",
-        )
+        values = self.medians if numbers is None else numbers
         if not np.isfinite(values).any():
             return f"No run has a value: {self.describe_counts()}."
         ends = []
@@ -211,9 +183,10 @@ class GroupedRuns:
             place = tuple(map(int, np.unravel_index(int(position), values.shape)))
             where = self.describe_group(*place)
             ends.append(f"{values[place]:.3g}" + (f" ({where})" if where else ""))
-        span = f"from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else ends[0]
+        span = " to ".join(dict.fromkeys(ends))
         counts = "; ".join(filter(None, [self.describe_counts(), self.list_incomplete()]))
-        return f"{what} {self.title}: {span}. {counts}."
+        what = what or f"{'Medians' if self.over else 'Values'} of"
+        return f"{what} {self.title}: {'from ' if ' to ' in span else ''}{span}. {counts}."
 
     def make_footnote(self, *more: str) -> str:
         """Return the note below a figure."""
@@ -226,9 +199,8 @@ def group_runs(
 ) -> GroupedRuns:  # fmt: skip
     """Group the runs of a variable.  Raises InputError for an axis that does not exist.
 
-    `wanted` are the roles of the figure.  With `numeric`, x must have numbers.  With `pooled`, axes without a role join
-    the sample.  Otherwise these axes have their first value.  `max_x` and `max_hue` limit the values along x and the
-    series.  With `own`, the variable may have further dimensions.
+    With `pooled`, axes without a role join the sample, else they have their first value.  `max_x` and `max_hue` limit
+    the values along x and the series.  With `own`, the variable may have further dimensions.
     """
     get_numeric_array(data, variable)
     if variable not in data.data_vars:  # a coordinate over some axes of the study
@@ -248,33 +220,31 @@ def group_runs(
         firsts = [(name, text_label(to_canonical(here[name].values[0])), here.sizes[name]) for name in left]
         notes += [f"at {name} = {value}, the first of {size}" for name, value, size in firsts if size > 1]
         here = here.isel(dict.fromkeys(left, 0))
-    limits = {"col": MAX_PANELS, "hue": max_hue, "x": max_x}
+    limits, axis = {"col": MAX_PANELS, "hue": max_hue, "x": max_x}, dict[str, AxisRole]()
     for role, name in found.items():
         size, most = here.sizes[name], limits[role]
         if most is not None and size > most:
             kept = np.unique(np.linspace(0, size - 1, most).round().astype(int))
             here = here.isel({name: kept})
             notes.append(f"{len(kept)} of {size:,} values of {name}")
+        axis[role] = AxisRole(name, make_label(here[name]), tuple(labels_as_typed(here, name)))
     order = {name: here.sizes.get(name, 1) for name in (found.get(role, f"no {role}") for role in ROLES)}
     sample = {name: here.sizes[name] for name in over}
-    axis = {
-        role: AxisRole(name, make_label(here[name]), tuple(map(text_label, map(to_canonical, here[name].values))))
-        for role, name in found.items()
-    }
     if follower is not None:
         axis["x"] = replace(axis["x"], name=follower, label=make_label(here[follower]))
     values = _to_groups(here[variable].variable, order, sample).astype(float)
     status: npt.NDArray[np.int8] = np.full(values.shape[:4], Status.ok, dtype=np.int8)
     runs: Numbers = np.arange(status.size).reshape(status.shape)
     if {"run_status", KEYS} <= set(here.variables):
-        codes, numbers = status_codes(here["run_status"]), number_runs(here[KEYS])
+        codes, numbers = status_codes(here["run_status"]), run_numbers.number_runs(here[KEYS])
         status = _to_groups(here["run_status"].variable.copy(data=codes), order, sample)
         runs = _to_groups(xr.Variable(here[KEYS].dims, numbers), order, sample)
-        runs = np.where(mark_first(runs), runs, -1)
+        runs = np.where(run_numbers.mark_first(runs), runs, -1)
     values[runs < 0] = np.nan  # a repeated run of a sample would be drawn and counted twice
     several = {name: size for name, size in sample.items() if size > 1}
     return GroupedRuns(
-        make_title(here[variable]), make_label(here[variable]), is_error(here[variable]), values, status, runs,
+        make_title(here[variable]), make_label(here[variable]),
+        read_direction(here[variable])[1] == GEOMETRIC_MEAN, values, status, runs,
         axis.get("col", AxisRole()), axis.get("hue", AxisRole()), axis.get("x", AxisRole()),
         tuple(several), tuple(several.values()),
         _get_numbers_along(here, follower or found.get("x"), order), tuple(notes),
@@ -289,9 +259,9 @@ def _assign_axes(
     follower = given["x"] if "x" in given and given["x"] not in axes else None
     if follower is not None:
         given["x"] = _find_followed_axis(data, axes, request)
-    over = request.over
-    if over is None:
-        over = tuple(name for name in find_default_sample(data) if name in axes and name not in given.values())
+    over = find_sample(data, request)
+    if request.over is None:
+        over = tuple(name for name in over if name in axes and name not in given.values())
     named = [*given.items(), *(("over", name) for name in over)]
     _check_axes(named, axes)
     twice = [name for _, name in named]
@@ -359,13 +329,12 @@ def _get_numbers_along(data: xr.Dataset, name: str | None, order: Mapping[str, i
     if name is None or not is_numeric(data, name):
         return None
     numbers = data[name].variable
-    inside = [str(dim) for dim in numbers.dims if dim not in order and numbers.sizes[dim] > 1]
-    if inside:
-        raise InputError(
-            f"`--x` must be constant within a sample, but {name} follows {', '.join(inside)}. Leave it out."
-        )
-    kept = numbers.isel({dim: 0 for dim in numbers.dims if dim not in order})
-    return np.asarray(kept.set_dims(order).values, dtype=np.float64)  # type: ignore[no-untyped-call]  # xarray's
+    inner = [str(dim) for dim in numbers.dims if dim not in order]
+    if moving := [dim for dim in inner if numbers.sizes[dim] > 1]:
+        message = f"`--x` must be constant within a sample, but {name} follows {', '.join(moving)}"
+        raise InputError(f"{message}. Leave it out.")
+    kept = numbers.isel(dict.fromkeys(inner, 0)).set_dims(order)  # type: ignore[no-untyped-call]  # xarray's
+    return np.asarray(kept.values, dtype=np.float64)
 
 
 def find_axes(data: xr.Dataset, variable: str) -> tuple[str, ...]:
@@ -392,9 +361,9 @@ def is_measured(data: xr.Dataset, request: PlotRequest) -> bool:
     return request.x not in known and _has_each_run(data, str(request.x))
 
 
-def find_default_sample(data: xr.Dataset) -> tuple[str, ...]:
-    """Return the default axes of the sample: the seed and random samples."""
-    return (DRAWN, *find_drawn_dimensions(data))
+def find_sample(data: xr.Dataset, request: PlotRequest) -> tuple[str, ...]:
+    """Return the axes of the sample, by default the seed and random samples."""
+    return (DRAWN, *find_drawn_dimensions(data)) if request.over is None else request.over
 
 
 def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
@@ -402,11 +371,7 @@ def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
     axes = tuple(map(str, data["run_status"].dims))
     inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
     select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
-    if (
-        request.x is not None
-        and request.x not in axes
-        and not (is_measured(data, request) or is_along_sample(data, request.x))
-    ):
+    if request.x not in (None, *axes) and not is_measured(data, request) and not is_along_sample(data, request.x):
         _find_followed_axis(data, axes, request)
     _check_axes([("hue", request.hue), ("col", request.col), *(("over", name) for name in request.over or ())], axes)
 
@@ -426,11 +391,6 @@ def _has_each_run(data: xr.Dataset, name: str) -> bool:
     return data[name].ndim > 0 and set(data[name].dims) <= set(data["run_status"].dims)
 
 
-def is_error(array: xr.DataArray) -> bool:
-    """Return True if a variable is declared an error.  Comparisons estimate the geometric mean of an error."""
-    return read_direction(array)[1] == GEOMETRIC_MEAN
-
-
 def make_title(array: xr.DataArray) -> str:
     """Return the long name of an array with its units.  Without a long name, or for a Greek letter, return the name."""
     long_name = str(array.attrs.get("long_name", array.name))
@@ -440,11 +400,9 @@ def make_title(array: xr.DataArray) -> str:
 def make_label(array: xr.DataArray) -> str:
     """Return the label of an array in a figure: the declared label if it is valid, or long name and units."""
     label = array.attrs.get(LABEL)
-    if isinstance(label, str) and 0 < len(label) <= MAX_LABEL:
-        try:
+    with suppress(InputError):
+        if isinstance(label, str) and 0 < len(label) <= MAX_LABEL:
             return _add_units(parse_label(LABEL, label), array)
-        except InputError:
-            pass
     return to_drawable(make_title(array), MAX_TITLE)
 
 

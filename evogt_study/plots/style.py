@@ -1,7 +1,4 @@
-"""Sizes, colours and markers of all figures, text without markup, and file formats.
-
-Figures use the objects of matplotlib without pyplot.  Figures therefore need no display.
-"""
+"""Sizes, colours and markers of all figures, text without markup, and file formats, without pyplot or a display."""
 
 from __future__ import annotations
 
@@ -30,20 +27,14 @@ LOOK: dict[str, Any] = {
 }  # fmt: skip
 QUIET = "0.35"  # of notes and reference lines: dark enough to read
 LABEL_LIMIT = 40  # characters of a name from a file
-MIN_LOG_RATIO = 1e3
-"""Least ratio of values for a logarithmic scale if the variable is not declared an error."""
+MIN_LOG_RATIO = 1e3  # least ratio for a logarithmic scale if the variable is not declared an error
 
 # colours of Okabe and Ito except yellow, which is too light for a line; dashes and markers differ too, for readers and
 # printers without colour
 STYLES: tuple[tuple[str, Any], ...] = (
-    ("#000000", "solid"),
-    ("#D55E00", "dashed"),
-    ("#0072B2", "dashdot"),
-    ("#009E73", "dotted"),
-    ("#CC79A7", (0, (7, 2))),
-    ("#E69F00", (0, (3, 1, 1, 1, 1, 1))),
-    ("#56B4E9", (0, (1, 3))),
-)
+    ("#000000", "solid"), ("#D55E00", "dashed"), ("#0072B2", "dashdot"), ("#009E73", "dotted"),
+    ("#CC79A7", (0, (7, 2))), ("#E69F00", (0, (3, 1, 1, 1, 1, 1))), ("#56B4E9", (0, (1, 3))),
+)  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FORMATS = ("png", "pdf", "svg")
 
@@ -78,10 +69,7 @@ class Style(NamedTuple):
 
 
 def choose_series_style(number: int) -> Style:
-    """Return the style of a series.  After seven series, colours repeat with other markers and dashes.
-
-    A changed colour cycle in rcParams replaces these colours.
-    """
+    """Return the style of a series, with the colour cycle of rcParams if the user has changed it."""
     colour, _ = STYLES[number % len(STYLES)]
     if is_changed("axes.prop_cycle"):
         cycle = matplotlib.rcParams["axes.prop_cycle"].by_key().get("color", [colour])
@@ -96,10 +84,7 @@ def find_min_log_ratio(error: bool) -> float:
 
 
 def scale_axis(axes: Axes, which: str, values: Any, min_ratio: float = 3.0) -> None:
-    """Make axis "x" or "y" logarithmic if all finite `values` are positive and span `min_ratio`.
-
-    Along "y", values of at least zero have a scale that is linear up to the smallest positive value.
-    """
+    """Make axis "x" or "y" logarithmic if all finite `values` are positive and span `min_ratio`."""
     finite_values = np.asarray(values, dtype=float)
     finite_values = finite_values[np.isfinite(finite_values)]
     axis = axes.xaxis if which == "x" else axes.yaxis
@@ -119,7 +104,7 @@ def scale_axis(axes: Axes, which: str, values: Any, min_ratio: float = 3.0) -> N
             digits = (1.0, 2.0, 5.0) if decades > 0.7 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
             axis.set_major_locator(LogLocator(subs=digits))
             axis.set_major_formatter(FuncFormatter(lambda value, _: format_tick(value)))
-    else:
+    else:  # zeros along y: linear up to the smallest positive value
         scale("symlog", linthresh=float(positive.min()))
 
 
@@ -158,10 +143,8 @@ def parse_label(option: str, text: str) -> str:
         if is_math_text(line):
             MathTextParser("path").parse(line)
     except ValueError:
-        raise InputError(
-            f"`--{option}` must have mathematics between its dollars that Matplotlib reads, got {shorten(text)}. "
-            r"Write \$ for a dollar."
-        ) from None
+        message = f"`--{option}` must have mathematics between its dollars that Matplotlib reads"
+        raise InputError(rf"{message}, got {shorten(text)}. Write \$ for a dollar.") from None
     return line
 
 
@@ -176,19 +159,11 @@ def _read_font_characters() -> frozenset[int]:
 
 
 def encode_figure(figure: Figure, form: str, dpi: float | None = None) -> bytes:
-    """Return a figure as the bytes of a file.  Equal figures give equal bytes.
-
-    `dpi` is the resolution of a PNG, and of images inside other formats.  Raises InputError for a format that is not in
-    `FORMATS`.
-    """
+    """Return a figure as the bytes of a file, where `dpi` is the resolution of images.  Equal figures give equal bytes."""
     if form not in FORMATS:
         raise InputError(f"`--output` must end in .{', .'.join(FORMATS)}, got {'.' + form if form else 'no ending'}")
     # no dates and versions, and identifiers by a fixed salt: matplotlib reads these only from the global settings
-    settings: Any = {
-        "svg.hashsalt": "evogt",
-        "svg.fonttype": "path",
-        "pdf.fonttype": 42,
-    }  # 42: some journals refuse Type 3
+    settings: Any = {"svg.hashsalt": "evogt", "svg.fonttype": "path", "pdf.fonttype": 42}  # journals refuse Type 3
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Creator": None}, "svg": {"Date": None}}
     stream = io.BytesIO()
     with matplotlib.rc_context(settings):
