@@ -21,13 +21,8 @@ def _raise_interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt("terminated")
 
 
-# HDF5 reads the variable when it is loaded.  On a file system with locks it stays unset, because runs of the user may
-# rely on HDF5's locks.
-def _unlock_where_no_locks_are() -> None:
-    """Switch off the locks of HDF5 if the file system of this folder has no locks.
-
-    Otherwise HDF5 could not read or write files.  A result needs no lock, because its writer uses a temporary name.
-    """
+def _disable_locks_of_hdf5() -> None:
+    """Disable the locks of HDF5 if the file system of this folder has no locks, because HDF5 could not open files."""
     with suppress(OSError):
         descriptor = os.open(".", os.O_RDONLY)
         try:
@@ -43,7 +38,7 @@ def command() -> None:
     """Run the command line and end the process."""
     signal.signal(signal.SIGTERM, _raise_interrupt)  # before the imports: workers may start during them
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    _unlock_where_no_locks_are()
+    _disable_locks_of_hdf5()
     atexit.register(gc.freeze)  # no collection of all objects at exit
     try:
         main(prog_name="evogt")

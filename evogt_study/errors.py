@@ -1,8 +1,7 @@
 """All errors and warnings of the package, and the status of runs.
 
 An `InputError` is a mistake in the input of the user.  The command prints the message, exits with code 2 and writes
-nothing.  A `RunError` occurs inside a run.  A `RunError` becomes the status and the message of the run, and the study
-continues.  Error messages contain the measured number.
+nothing.  A `RunError` becomes the status and the message of a run, and the study continues.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ class InputError(EvogtError, ValueError):
 
 
 class ParameterError(InputError):
-    """The value of a parameter is not valid.
-
-    The message is "`name` must be WANTED, got VALUE (where). REMEDY".
-    """
+    """The value of a parameter is not valid: "`name` must be WANTED, got VALUE (where). REMEDY"."""
 
     def __init__(self, name: str, wanted: str, got: Any, *, where: str = "", remedy: str = "") -> None:
         self.name, self.wanted, self.got, self.where, self.remedy = name, wanted, got, where, remedy
@@ -127,10 +123,7 @@ class AccuracyWarning(UserWarning):
 
 
 class CodeWarning(UserWarning):
-    """A part of the user code has no source text.
-
-    If the version of Python or of a package changes, the study computes the runs again.
-    """
+    """A part of the user code has no source text, so another version of Python or a package computes the runs again."""
 
 
 class ReturnWarning(UserWarning):
@@ -241,8 +234,8 @@ class Message:
 class Lacking:
     """Numbers of runs that are "not run" or "not ok", by the values of one axis.
 
-    `values` holds the first axis values with such runs, each with the number of such runs and the number of planned
-    runs.  `more` is the number of further axis values with such runs.
+    Each entry of `values` holds an axis value, the number of such runs and the number of planned runs.  `more` is the
+    number of further axis values with such runs.
     """
 
     state: str
@@ -253,10 +246,7 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Completeness:
-    """Numbers of planned, finished and missing runs of a study, and the most frequent messages.
-
-    A run that several cases share counts once.  `points` is the number of cases.
-    """
+    """Numbers of cases (`points`), of planned and missing runs of a study by status, and the most frequent messages."""
 
     points: int
     planned: int

@@ -1,11 +1,7 @@
-"""Read formulas as symbolic expressions, and evaluate the expressions on arrays.
+"""Read formulas as symbolic expressions without executing them, and evaluate the expressions on arrays.
 
-A formula has numbers, names, ``+ - * / **``, parentheses and the functions of `FUNCTIONS`.  `parse` reads the text as a
-Python syntax tree and translates only the nodes of this grammar.  It executes nothing.  For any other node, such as an
-attribute, an index or a string, the error names the node.  Limits on length, nesting and powers bound the time and
-memory of `parse`.
-
-`evaluate_formula` and `prepare` compute each NumPy operation of the expressions once.
+A formula has numbers, names, ``+ - * / **``, parentheses and the functions of `FUNCTIONS`.  Limits on length, nesting
+and powers bound the time and memory of `parse`.
 """
 
 from __future__ import annotations
@@ -121,10 +117,7 @@ def _find_chain(node: ast.AST) -> object:
 
 
 class _Part(NamedTuple):
-    """Translated part of a formula.
-
-    A part without names has a `value`.  The `degree` is the number of factors, which limits the length of derivatives.
-    """
+    """Translated part of a formula.  A part without names has a `value`.  `degree` is the number of factors."""
 
     expression: sympy.Expr
     value: float | None
@@ -132,10 +125,9 @@ class _Part(NamedTuple):
 
 
 class _Translation:
-    """Translation of a syntax tree into an expression.  Messages contain `text` and `key`.
+    """Translation of a syntax tree into an expression.
 
-    Constant parts are computed in floating point first.  A constant above `_LARGEST` is an error, because exact
-    arithmetic on 9**9**9 would not end.
+    A constant above `_LARGEST` in floating point is an error, because exact arithmetic on 9**9**9 would not end.
     """
 
     def __init__(self, text: str, key: str) -> None:
@@ -260,12 +252,7 @@ def evaluate_formula(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
 
     Raises FormulaError for an operation that has no numerical counterpart, such as an unevaluated derivative.
     """
-    return evaluate_all((expression,), values)[0]
-
-
-def evaluate_all(expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any]) -> list[Any]:
-    """Return the values of several expressions with the same symbols."""
-    return _compile(expressions, ())(values)
+    return prepare((expression,), {})(values)[0]
 
 
 def prepare(

@@ -1,13 +1,7 @@
 """Find objects of this package and of other packages by name.
 
-A `Registry` holds the objects of one group of entry points.  Another package adds an object in its ``pyproject.toml``::
-
-    [project.entry-points."evogt_study.methods"]
-    my_solver = "my_package.solvers:MySolver"
-
-The name of the entry is the name in a study file or on the command line.  CONTRIBUTING.md lists the groups.  The
-distribution ``evogt-study`` registers its own objects too.  Another package cannot replace the names of this
-distribution.
+A `Registry` holds the objects of one group of entry points, which CONTRIBUTING.md lists.  The name of an entry is the
+name in a study file or on the command line.  Another package cannot replace the names of this distribution.
 """
 
 from __future__ import annotations
@@ -27,13 +21,11 @@ DISTRIBUTION = "evogt-study"
 
 
 class Registry(Mapping[str, K], Generic[K]):
-    """Objects by name from the entry points of `group`.
+    """Objects by name from the entry points of `group`, each imported at its first use.
 
-    The first use of a name imports the object.
-
-    Iteration gives the names of this distribution and of all objects in use.  `list_installed` adds the names of other
-    packages.  ``registry[name]`` raises ParameterError for an unknown name, and for a type that does not define all
-    abstract methods of its base.  A test or a notebook may add an object to `kinds` without an entry point.
+    Iteration gives the names of this distribution and of all objects in use.  ``registry[name]`` raises ParameterError
+    for an unknown name, and for a type that does not define all abstract methods of its base.  A test or a notebook may
+    add an object to `kinds`.
     """
 
     def __init__(self, parameter: str, group: str) -> None:
@@ -104,8 +96,7 @@ def find_entry_points(group: str, name: str | None = None) -> EntryPoints:
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a function ``__getattr__`` that imports public names of a package on access.
 
-    modules: the public names of each module, separated by spaces.  A module that begins with a dot is relative to the
-    package.  Type checkers read the names from imports under ``if TYPE_CHECKING``.
+    `modules` holds the public names of each module, separated by spaces.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 

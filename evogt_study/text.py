@@ -10,11 +10,7 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 def escape_text(text: str, kept: str = "") -> str:
-    r"""Return `text` with an escape for each character that is not printable: ``\x1b``, ``\n``, ``\u202e``.
-
-    The escapes replace control characters (C0, DEL, C1), marks that change the direction of text, line separators and
-    code points without a character.  Characters in `kept` stay.
-    """
+    r"""Return `text` with an escape such as ``\x1b`` for each character that is neither printable nor in `kept`."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
@@ -34,8 +30,7 @@ def print_text(text: str, err: bool = False) -> None:
 
 def format_duration(seconds: float) -> str:
     """Return a duration as text: "1.5 ms", "8.0 s", "3 min 20 s", "5 h 12 min"."""
-    # rounded first, because 119.6 s would be 1 min 60 s
-    whole = round(seconds)
+    whole = round(seconds)  # first, because 119.6 s would be 1 min 60 s
     if whole < 60:
         return f"{1000.0 * seconds:.2g} ms" if seconds < 0.1 else f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
     if whole < 3600:

@@ -1,14 +1,14 @@
-"""User code that a study names.
+"""User code that a study names as ``file.py:attribute``, ``package.module:attribute``, an entry point or a function.
 
-A study names code as ``file.py:attribute``, ``package.module:attribute``, an entry point or a Python function.  A study
-file cannot make the package import any other code.  A result stores the name, the fingerprint and the parameters of the
-code.  Commands can therefore read, merge and check a result without running the code.
+A study file cannot make the package import other code.  A result stores the name, the fingerprint and the parameters of
+the code, so that commands can read, merge and check a result without running the code.
 """
 
 from __future__ import annotations
 
 import dis
 import functools
+import gc
 import hashlib
 import importlib
 import inspect
@@ -32,7 +32,7 @@ from importlib.metadata import entry_points
 from itertools import accumulate
 from os.path import normpath
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 import cloudpickle
@@ -44,7 +44,7 @@ from evogt_study.methods.command import Program, is_command
 from evogt_study.methods.current_run import CACHED, GLOBAL_GENERATORS
 from evogt_study.methods.fingerprint import UsedCode, fingerprint_file, fingerprint_object
 from evogt_study.methods.protocol import find_problem_kind, is_problem
-from evogt_study.methods.python_files import Contents, find_function, is_local, iterate_codes, unwrap
+from evogt_study.methods.python_files import Contents, find_function, is_local, iterate_codes
 from evogt_study.schema.parameters import Parameter, read_anything
 from evogt_study.schema.values import WANTED, from_json, is_composite, json_text, make_coordinate, to_canonical
 from evogt_study.storage.files import hash_file, read_bytes
@@ -52,8 +52,6 @@ from evogt_study.storage.files import hash_file, read_bytes
 Part = TypeVar("Part")
 GROUP = "evogt_study.methods"
 """Group of entry points with which a package registers methods.  A method is a function or a subclass of `Method`."""
-INSTALLED = ("site-packages", "dist-packages")
-"""Names of folders that hold installed packages.  Such a folder may be inside the folder of the standard library."""
 SOURCE_LIMIT = 20_000
 """Maximum number of characters of a function's source that a result stores."""
 _imported_as: dict[str, object] = {}
@@ -61,14 +59,11 @@ _imported_as: dict[str, object] = {}
 _neighbours = [""]
 """Folder from which user code last imported modules."""
 _imported_file: ContextVar[str] = ContextVar("imported_file", default="")
-"""File or module that this process is importing for a study."""
+"""File or module that this process is importing for a study, or ""."""
 
 
 class CodeKind(Enum):
-    """Form in which a worker receives code: file text, module name, pickled object or command.
-
-    Declared code cannot run.
-    """
+    """Form in which a worker receives code: file text, module name, pickled object or command, or only declared."""
 
     FILE = "file"
     MODULE = "module"
@@ -81,21 +76,15 @@ class CodeKind(Enum):
 class UserCode:
     """User code, with all data that a worker needs to load it.
 
-    The fingerprint decides whether a study reuses finished runs.  The code hash decides whether `verify` and `try`
-    execute the code.
+    `reference` is the name of the code in the study.  `module` is set if the client and the workers can import the
+    code.  Paths in parameters are relative to `folder`, the folder of the study.  The whole content of the files in
+    `depends` enters the fingerprint.
 
-    `reference` is the name of the code in the study.  `attribute` is the name of the function in its file or module.
-    `module` is set if the client and the workers can import the code.  `path` is the file of the code.  `folder` is the
-    folder of the study, to which paths in parameters are relative.  `depends` lists files whose whole content enters
-    the fingerprint.
-
-    `files` is the code hash, with one hash for each file that the code imports.  `content` is the hash of the source
-    that the code uses, and `used` lists the other files with this source.  `recorded` is a fingerprint from a result,
-    which replaces the computed fingerprint.  If `is_checked` is true, the code can import only files with a recorded
-    hash.
-
-    `objects` holds pickled parameter values by fingerprint.  `text` is the source of the code if it is known.
-    `payload` is the pickled function.  `declaration` is the JSON text that a result stores about the code.
+    `files` is the code hash, with one hash for each file that the code imports.  It decides whether `verify` and `try`
+    execute the code.  `content` is the hash of the source that the code uses, and `used` lists the other files with
+    this source.  `recorded` is a fingerprint from a result, which replaces the computed fingerprint.  If `is_checked`
+    is true, the code can import only files with a recorded hash.  `objects` holds pickled parameter values by
+    fingerprint.
     """
 
     kind: CodeKind
@@ -116,7 +105,7 @@ class UserCode:
     declaration: str = ""
 
     def load(self) -> Any:
-        """Load the code and return the function, class or problem.  Raises StudyError if the code cannot be loaded."""
+        """Return the function, class or problem.  Raises StudyError if the code cannot be loaded."""
         if self.kind is CodeKind.DECLARED:
             return _make_declared(self.reference, self.declared)
         if self.kind is CodeKind.OBJECT:
@@ -142,7 +131,13 @@ class UserCode:
                 found = operator.attrgetter(self.attribute)(module)
             except AttributeError:
                 raise StudyError(f"{place} has no `{self.attribute}`") from None
-            return _check_code(found, self.reference)
+        thing = find_function(found)  # code of the standard library could execute shell commands
+        if isinstance(thing, FunctionType):
+            _check_not_standard(str(thing.__globals__.get("__name__")), self.reference)  # `__module__` may be any text
+        elif callable(thing):
+            _check_not_standard(str(getattr(thing, "__module__", None) or type(thing).__module__), self.reference)
+        check_generators(found, self.reference)
+        return found
 
     def enable_imports(self) -> AbstractContextManager[None]:
         """Return a context in which the code can import other modules of its folder."""
@@ -188,11 +183,6 @@ class UserCode:
         return self.recorded or python_files.add_depends(self.content, self.depends, Path(self.folder))
 
     @property
-    def identity(self) -> Mapping[str, str]:
-        """Part of a run key that identifies the code."""
-        return {"code": self.fingerprint}
-
-    @property
     def is_pickled(self) -> bool:
         """True for a function from a script or a notebook, even if only its declaration is known."""
         return self.kind is CodeKind.OBJECT or (self.kind is CodeKind.DECLARED and "source" in self.declared)
@@ -222,10 +212,7 @@ class UserCode:
 
 
 def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
-    """Find the code that `reference` names in a file, in a module, as an entry point or as a command.
-
-    Raises StudyError.
-    """
+    """Find the code that `reference` names in a file or module, as entry point or command.  Raises StudyError."""
     if is_command(reference):
         program = Program(**json.loads(reference), folder=folder.resolve(), depends=depends)
         program.check()
@@ -261,11 +248,17 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
 
 def make_code(function: Any, folder: Path) -> UserCode:
     """Return the user code of a Python function.  Raises StudyError if workers cannot receive the function."""
-    (name, text), module = _describe(function), getattr(function, "__module__", None) or "__main__"
+    module, inner, text = getattr(function, "__module__", None) or "__main__", function, ""
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    kind = inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner)
+    with suppress(OSError, TypeError):  # its source may be unknown
+        text = inspect.getsource(kind)
     # a function inside of another cannot be looked up in its module
     is_installed = inspect.isfunction(function) and not is_local(sys.modules.get(module))
     if is_installed and function.__qualname__.isidentifier():
         return find_named_code(f"{module}:{function.__qualname__}", folder)
+    name = str(getattr(inner, "__qualname__", None) or kind.__qualname__)
     content, payload, used = pickle_object(function, name, "a function")
     path, attribute = ("", name) if used.root is None else (used.root.scope.path, str(used.root.name))
     paths = [Path(str(module.__file__)).resolve() for module in used.whole.values()]
@@ -278,10 +271,7 @@ def make_code(function: Any, folder: Path) -> UserCode:
 
 
 def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
-    """Return the code that a result declares under the name `reference`, without the possibility to run it.
-
-    Raises StudyError if `text` has no valid declaration of `reference`.
-    """
+    """Return the code that a result declares, which cannot run.  Raises StudyError for an invalid declaration."""
     attribute = reference.rpartition(":")[2]
     try:
         content = json.loads(text)["codes"][reference]
@@ -316,10 +306,7 @@ def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
 
 
 def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
-    """Return a parameter with its default for each argument of a user function.
-
-    Raises StudyError if the object is not a function with only named arguments.
-    """
+    """Return a parameter for each argument.  Raises StudyError if there are arguments without a name."""
     if not callable(function):
         raise StudyError(f"`{reference}` must be a function, got {type(function).__name__}")
     try:
@@ -362,10 +349,7 @@ class _CheckedFiles(MetaPathFinder):
     hashes: Mapping[str, str]
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Return the import spec of a file with a recorded hash.
-
-        Raises ImportError for any other file of the folder.
-        """
+        """Return the import spec of a file.  Raises ImportError for a file of the folder without a recorded hash."""
         spec = PathFinder.find_spec(name, [self.folder] if path is None else path)
         if spec is None or spec.origin is None or not Path(spec.origin).is_relative_to(self.folder):
             return None
@@ -386,25 +370,10 @@ class _CheckedFile(SourceFileLoader):
         return compile(data, self.path, "exec", dont_inherit=True)
 
 
-def _check_code(found: Any, reference: str) -> Any:
-    """Return `found` if a study can use it.
-
-    Raises StudyError for code of the standard library, or a captured generator.
-
-    Without this check, ``method = "subprocess:getoutput"`` would execute shell commands.
-    """
-    thing = find_function(found)
-    if isinstance(thing, FunctionType):
-        _check_not_standard(str(thing.__globals__.get("__name__")), reference)  # its `__module__` may be any text
-    elif callable(thing):
-        _check_not_standard(str(getattr(thing, "__module__", None) or type(thing).__module__), reference)
-    check_generators(found, reference)
-    return found
-
-
 def _check_not_standard(module: str, reference: str, path: Path = Path()) -> None:
     """Raise StudyError if the name or the path of a module belongs to Python's standard library."""
-    is_beside = path.is_relative_to(sysconfig.get_path("stdlib")) and not {*path.parts} & {*INSTALLED}
+    is_installed = {*path.parts} & {"site-packages", "dist-packages"}  # they may be inside the standard library
+    is_beside = path.is_relative_to(sysconfig.get_path("stdlib")) and not is_installed
     if is_beside or module.partition(".")[0] in {*sys.stdlib_module_names, *sys.builtin_module_names} - {"__main__"}:
         raise StudyError(
             f"`{reference}` must be code of the study or of an installed package, got the module {module} of Python's "
@@ -413,10 +382,7 @@ def _check_not_standard(module: str, reference: str, path: Path = Path()) -> Non
 
 
 def _forget_modules(folder: Path, paths: set[str]) -> None:
-    """Make Python import the files `paths` again.
-
-    The process may have imported older versions of the files, or files with equal names from another folder.
-    """
+    """Make Python import the files `paths` again, which may have changed or have the names of other files."""
     names = {
         ".".join(Path(path).relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
         for path in paths
@@ -450,7 +416,7 @@ def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, 
         raise StudyError(f"`{reference}` {message}") from None
     _check_not_standard(module, reference, path)
     source = python_files.read_source(path) if path.suffix == ".py" else ""
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    package = python_files.find_package(module, path)
     root = path.parents[len(package.split("."))] if package else path.parent
     content = _hash_source(source, attribute, path, root, package)[0] if source else python_files.hash_content(path)
     return path, source, root, package, content
@@ -483,16 +449,12 @@ def _import(module: str, content: object) -> ModuleType:
     return importlib.import_module(module)
 
 
-@lru_cache(maxsize=32)
-def _unpickle(payload: bytes, files: Contents) -> Any:
-    return pickle.loads(payload)  # noqa: S301  # pickled by the user's own process, for its workers
+# pickled by the user's own process, for its workers
+_unpickle = lru_cache(maxsize=32)(lambda payload, files: pickle.loads(payload))  # noqa: S301
 
 
 def pickle_object(value: Any, name: str, kind: str = "an object") -> tuple[str, bytes, UsedCode]:
-    """Return fingerprint, pickled bytes and used code of an object.
-
-    Raises StudyError if workers cannot receive the object.
-    """
+    """Return fingerprint, pickled bytes and used code of an object.  Raises StudyError if workers cannot receive it."""
     check_generators(value, name)
     with ExitStack() as stack, io.BytesIO() as file:
         try:
@@ -510,17 +472,6 @@ def pickle_object(value: Any, name: str, kind: str = "an object") -> tuple[str, 
                 f"`{name}` must be {kind} that can be sent to workers, but it uses an object that cannot: "
                 f"{shorten(str(error))}. Create this object inside the function"
             ) from None
-
-
-def _describe(function: Any) -> tuple[str, str]:
-    """Return the name and the source of a function.  The source of an unknown function is ""."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    kind = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
-    name = str(getattr(function, "__qualname__", None) or kind.__qualname__)
-    with suppress(OSError, TypeError):
-        return name, inspect.getsource(kind)
-    return name, ""
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
@@ -558,11 +509,9 @@ class MethodSpec:
     @property
     def codes(self) -> tuple[UserCode, ...]:
         """User code of the method, the problem and the references."""
-        parts: list[object] = []
-        for whole in (self.method, self.problem):
-            parts += [part for _, part in whole.options] if isinstance(whole, Alternatives) else [whole]
-        parts += self.references
-        return tuple({part.reference: part for part in parts if isinstance(part, UserCode)}.values())
+        found = dict[str, UserCode]()
+        self.with_codes(lambda code: found.setdefault(code.reference, code))
+        return tuple(found.values())
 
     @property
     def declaration(self) -> str:
@@ -583,8 +532,8 @@ class MethodSpec:
                 return Alternatives(tuple((label, changed(part)) for label, part in whole.options))
             return change(whole) if isinstance(whole, UserCode) else whole
 
-        references = tuple(map(change, self.references))
-        return replace(self, method=changed(self.method), problem=changed(self.problem), references=references)
+        method, problem = changed(self.method), changed(self.problem)
+        return replace(self, method=method, problem=problem, references=tuple(map(change, self.references)))
 
 
 @dataclass(frozen=True)
@@ -619,13 +568,13 @@ class Alternatives(Generic[Part]):
 GENERATORS = (
     np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence, random.Random,
 )  # fmt: skip
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, ModuleType, CodeType)
 MAX_OBJECTS = 100_000
 """Largest number of objects to search, which takes 0.3 s.  A larger graph is library data, such as a mesh."""
 
 
 def check_generators(function: Any, reference: str) -> None:
-    """Raise StudyError if a function captures a random generator."""
+    """Raise StudyError if a function captures a random generator, whose draws every worker would repeat."""
     waiting, seen = deque([("", function)]), dict[int, Any]()
     while waiting and len(seen) < MAX_OBJECTS:
         name, value = waiting.popleft()
@@ -635,54 +584,19 @@ def check_generators(function: Any, reference: str) -> None:
         if isinstance(value, GENERATORS):
             if not isinstance(value, random.SystemRandom) and not any(value is each for each in GLOBAL_GENERATORS):
                 raise StudyError(
-                    f"`{name or type(value).__name__}` of {reference} is a random generator, whose draws every worker "
-                    "would repeat. Add an argument `rng` to the function, or create the generator inside the function "
-                    "with np.random.default_rng(seed)"
+                    f"`{name or reference}`{f' of {reference}' if name else ''} holds a random generator, whose draws "
+                    "every worker would repeat. Add an argument `rng` to the function, or create the generator inside "
+                    "the function with np.random.default_rng(seed)"
                 )
-            continue
-        waiting.extend(_list_parts(name, value))
-
-
-def _list_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each object that a value refers to, with a name for messages."""
-    before = f"{name}." if name else ""
-    if isinstance(value, FunctionType):
-        yield from _list_captured(value)
-    elif isinstance(value, functools.partial):
-        yield name, value.func
-        yield from ((f"argument {number}", each) for number, each in enumerate(value.args, 1))
-        yield from value.keywords.items()
-    elif isinstance(value, (MethodType, BuiltinFunctionType)):
-        yield name, getattr(value, "__func__", None)
-        yield name, value.__self__
-    elif isinstance(value, (staticmethod, classmethod, property, functools.cached_property, CACHED)):
-        yield name, unwrap(value)
-    elif isinstance(value, type):
-        if is_local(sys.modules.get(value.__module__)):
-            yield from ((f"{before}{each}", part) for each, part in vars(value).items())
-            yield from ((name, each) for each in value.__bases__)
-    elif isinstance(value, dict):
-        yield from ((f"{name}[{key!r}]", each) for key, each in value.items())
-        yield from ((name, key) for key in value)
-    elif isinstance(value, (list, tuple, set, frozenset, deque)):
-        yield from ((f"{name}[{number}]", each) for number, each in enumerate(value))
-    elif isinstance(value, np.ndarray):
-        yield from ((name, each) for each in (value.ravel().tolist() if value.dtype.hasobject else ()))
-    elif not isinstance(value, (ModuleType, CodeType)):
-        yield name, type(value)
-    if not isinstance(value, (type, ModuleType)):
-        yield from ((f"{before}{each}", part) for each, part in _list_attributes(value))
-
-
-def _list_attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each attribute of an object, without calls of properties or `__getattr__`."""
-    with suppress(AttributeError, TypeError):
-        yield from object.__getattribute__(value, "__dict__").items()
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for slot in (slots,) if isinstance(slots, str) else slots:
-            with suppress(AttributeError, TypeError):
-                yield slot, object.__getattribute__(value, slot)
+        elif isinstance(value, FunctionType):
+            waiting.extend([*_list_captured(value), (name, vars(value))])
+        elif isinstance(value, CACHED):  # without its cached values
+            waiting.append((name, value.__wrapped__))
+        elif isinstance(value, np.ndarray):
+            waiting.extend((name, each) for each in (value.ravel().tolist() if value.dtype.hasobject else ()))
+        elif not (isinstance(value, type) and not is_local(sys.modules.get(value.__module__))):
+            is_namespace = isinstance(value, dict) and "__builtins__" in value
+            waiting.extend((name, each) for each in (() if is_namespace else gc.get_referents(value)))
 
 
 def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -695,7 +609,12 @@ def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
         with suppress(ValueError):  # it may have no value yet
             yield name, cell.cell_contents
     if is_local(sys.modules.get(function.__module__ or "")):
-        names, modules, attributes = _list_names(code)
+        names, modules, attributes = set[str](), set[str](), set[str]()
+        for inner in iterate_codes(code):
+            attributes.update(inner.co_names)
+            for each in dis.get_instructions(inner):  # only LOAD_GLOBAL shows the use of a global
+                if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME"):
+                    (modules if each.opname == "IMPORT_NAME" else names).add(str(each.argval))
         for name in modules - sys.modules.keys():  # files beside it that it imports when it is called
             if python_files.find_module_file(Path(code.co_filename).parent, name) is not None:
                 with suppress(Exception):  # the run shows the error
@@ -716,17 +635,3 @@ def _list_used(name: str, module: ModuleType, attributes: set[str]) -> Iterator[
                     yield from _list_used(f"{name}.{each}", value, attributes)
             else:
                 yield f"{name}.{each}", value
-
-
-# only LOAD_GLOBAL shows that a function uses a global: `co_names` has attributes too
-def _list_names(code: CodeType) -> tuple[set[str], set[str], set[str]]:
-    """Return the names of globals, imported modules and attributes in code, including nested functions."""
-    names, modules, attributes = set[str](), set[str](), set[str]()
-    for inner in iterate_codes(code):
-        attributes.update(inner.co_names)
-        for instruction in dis.get_instructions(inner):
-            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                names.add(str(instruction.argval))
-            elif instruction.opname == "IMPORT_NAME":
-                modules.add(str(instruction.argval))
-    return names, modules, attributes

@@ -67,8 +67,8 @@ class ReadSource(NamedTuple):
 class Program:
     """Program of a study, which returns values when it is called with parameters.
 
-    The fields from `command` to `container` are keys of a study (see `StudyModel`).  `folder` is the folder of the
-    study.  `expected` holds the hashes of the program's files at the time when the study was read.
+    The fields from `command` to `container` are keys of a study.  `expected` holds the hashes of the program's files at
+    the time when the study was read.
     """
 
     command: str
@@ -82,10 +82,7 @@ class Program:
 
     @cached_property
     def words(self) -> Sequence[str]:
-        """Program and arguments of the command, with parameters in braces.
-
-        Raises StudyError if the command is not valid.
-        """
+        """Program and arguments of the command, with parameters in braces.  Raises StudyError if not valid."""
         try:
             words = shlex.split(self.command)
         except ValueError as error:
@@ -96,18 +93,12 @@ class Program:
 
     @cached_property
     def sources(self) -> Sequence[ReadSource]:
-        """Sources of the values in [read], or the standard output without [read].
-
-        Raises StudyError if a source is not valid.
-        """
+        """Sources of the values in [read], or the standard output.  Raises StudyError if a source is not valid."""
         return [_parse_source(name, text) for name, text in (self.read or {"": STDOUT}).items()]
 
     @cached_property
     def templates(self) -> Mapping[str, tuple[str, str]]:
-        """Text of each template, and the name of the file made from the template.
-
-        Raises StudyError for an unreadable template.
-        """
+        """Text of each template and the name of the file made from it.  Raises StudyError if it is not readable."""
         paths = {name: self._find(name) for name in self.template}
         texts = {name: read_text(path, "the template", StudyError) for name, path in paths.items()}
         return {name: (texts[name], path.name.removesuffix(".tmpl")) for name, path in paths.items()}
@@ -117,10 +108,7 @@ class Program:
 
     @cached_property
     def files(self) -> Mapping[str, Path]:
-        """Paths of the files that the command names, such as the program and the container image.
-
-        Raises StudyError.
-        """
+        """Paths of the files that the command names, such as the program and the container.  Raises StudyError."""
         found = {}
         for number, word in enumerate(self.words):
             with suppress(OSError, ValueError):  # of a word that is too long for a name
@@ -187,10 +175,7 @@ class Program:
         return inspect.Signature([inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self.names])
 
     def __call__(self, **values: Any) -> Any:
-        """Run the program in the folder of the run, and return the values that it has written.
-
-        Raises RunError if the program fails, and ReturnError if a value is not found.
-        """
+        """Return the values that the program writes.  Raises RunError if it fails, and ReturnError without a value."""
         changed = [name for name, content in self.hash_files().items() if (name, content) not in self.expected]
         if changed:  # a run must not have the key of another program
             raise RunError(f"{', '.join(changed)} changed since the study was read. Run the study again")
@@ -237,10 +222,7 @@ _hash_unchanged = lru_cache(maxsize=256)(lambda path, identity: hash_file(path))
 
 
 def format_value(name: str, value: Any, text: str = "") -> str:
-    """Return a parameter value as text for a program: exact floats, and booleans and lists in JSON.
-
-    Raises RunError.
-    """
+    """Return a value as text for a program: exact floats, and booleans and lists in JSON.  Raises RunError."""
     value = value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
     try:
         if text:
@@ -263,8 +245,7 @@ def _fill(text: str, values: Mapping[str, Any]) -> str:
 def parse_shell(command: str) -> tuple[str, Sequence[str]]:
     """Return shell text with `"${1}"` in place of the first parameter, and the list of parameters.
 
-    The shell therefore never executes a value as a command.  Raises StudyError if a parameter cannot become an
-    argument.
+    The shell executes no value as a command.  Raises StudyError if a parameter cannot become an argument.
     """
     fields = list[str]()
 

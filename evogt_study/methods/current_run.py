@@ -1,4 +1,4 @@
-"""Folder, checkpoint and progress of the run that this process computes.
+"""Folder, checkpoint, progress and random streams of the run that this process computes.
 
 The folder of a run is next to the result file, and its name is the run key.  The next attempt of the run therefore
 finds the checkpoint.
@@ -25,7 +25,6 @@ import numpy as np
 from numpy.random import mtrand
 
 from evogt_study.errors import InputError, ReturnError, RunError, shorten
-from evogt_study.schema.parameters import Parameter, integer
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json, text_label
 from evogt_study.storage.files import read_bytes
@@ -35,15 +34,9 @@ STEP = "step"
 CHECKPOINT = "checkpoint"
 """Parameter through which a user function receives its checkpoint folder."""
 _OWN_NAMES = CHECKPOINT_NAME, PROGRESS_NAME, LOCK_NAME = ".checkpoint", ".progress", ".lock"
-"""Names of the package's own files in the folder of a run.
-
-The lock is a file because some file servers cannot lock folders.
-"""
+"""Files of this package in the folder of a run.  The lock is a file because some file servers cannot lock folders."""
 _WAIT_SECONDS = 60.0
-"""Seconds that a run waits for an earlier attempt to release its folder.
-
-A worker without connection may still compute the run.
-"""
+"""Seconds that a run waits for an earlier attempt on a worker without connection to release the folder."""
 
 
 @dataclass
@@ -221,19 +214,6 @@ CACHED = type(functools.lru_cache(lambda: None))
 """Type of functions with the decorator `functools.cache` or `functools.lru_cache`."""
 
 
-def add_seed(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return the parameters of a function.  If the function has `rng`, add `seed` and make `rng` optional."""
-    if RNG not in parameters:
-        return dict(parameters)
-    known = parameters[SEED].default if SEED in parameters else None
-    default = None if isinstance(known, bool) or not isinstance(known, (int, np.integer)) else known
-    seed = Parameter(
-        SEED, "an integer >= 0", integer(0), "seed of the random stream", default=default,
-        remedy="set `seed` in [axes] or [constants]. It decides the generator `rng`",
-    )  # fmt: skip
-    return {**parameters, RNG: replace(parameters[RNG], default=None, optional=True), SEED: seed}
-
-
 def hash_words(values: Values, common: Common) -> list[int]:
     """Return 8 integers that identify the stream of a case, or none if equal seeds share one stream everywhere.
 
@@ -246,12 +226,6 @@ def hash_words(values: Values, common: Common) -> list[int]:
     # of text, so that they are the same on every platform
     digest = hashlib.sha256(canonical_json(own).encode()).digest()
     return [int(word) for word in np.frombuffer(digest, dtype=">u4")]
-
-
-def make_generator(values: Values, common: Common) -> np.random.Generator:
-    """Return the generator of a case, which is ``default_rng(seed)`` if equal seeds share one stream everywhere."""
-    seed: Any = values[SEED]
-    return np.random.default_rng(np.random.SeedSequence([int(seed), *hash_words(values, common)]))
 
 
 class _LateSeed(np.random.MT19937):

@@ -1,15 +1,8 @@
-"""Fingerprint of the source that a user function depends on.  A change of other code changes no run key.
+"""Fingerprint of a user function: a hash of the definitions that it uses, in its file and in imported user files.
 
-The fingerprint is a hash of the definitions that a function uses, in its file and in imported user files.  A function
-in a file and the imported function object have the same fingerprint.  The package reads a file without executing or
-importing it.
-
-The fingerprint of an object uses the source text if the text determines the values.  Other values enter the fingerprint
-as ``name = literal``.  A value without a literal form enters the fingerprint with its pickled content.
-
-A `Scope` is the text of one file.  `UsedCode` follows names within a file and into the user files that the file
-imports.  For an object, `UsedCode` also follows captured values.  Each value, statement and scope has a form, which is
-a hash of the forms of its parts.
+A function in a file and the imported function object have the same fingerprint.  The value of a captured name counts by
+the source text, or else as a literal, or else by its pickled content.  Each value, statement and scope has a form,
+which is a hash of the forms of its parts.
 """
 
 from __future__ import annotations
@@ -37,10 +30,8 @@ from evogt_study.methods.current_run import CACHED, GLOBAL_GENERATORS
 from evogt_study.methods.python_files import IMPORTS, Contents, Import, Statement, get_root, hash_import, hash_part
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
-"""Names that give access to other names by strings.
-
-The fingerprint of a function with such a name contains the whole file.
-"""
+"""Names that give access to other names by strings.  A function with such a name uses its whole file."""
+_BINDS_ONCE = (*python_files.DEFINITIONS, *IMPORTS, ast.If, ast.Try)
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(...))
 # attributes that Python adds to every class: they do not affect values and differ between versions
 _OWN_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
@@ -53,15 +44,10 @@ _SAFE_CALLS = (
     np.asarray, np.arange, np.linspace, np.logspace, np.geomspace, np.zeros, np.ones, np.full, np.eye, np.dtype,
     *(function for function in vars(math).values() if callable(function)),
 )  # fmt: skip
-_PARTS_OF_DESCRIPTORS: tuple[tuple[type, tuple[str, ...]], ...] = (
-    (staticmethod, ("__func__",)),
-    (classmethod, ("__func__",)),
-    (property, ("fget", "fset", "fdel")),
-    (cached_property, ("func",)),
-    (MethodType, ("__func__", "__self__")),
-)
-_MAX_READINGS = 4
-"""Maximum number of readings of an object.  Reading ends when the pickled content is stable."""
+_PARTS_OF_DESCRIPTORS: Mapping[type, Sequence[str]] = {
+    staticmethod: ["__func__"], classmethod: ["__func__"], MethodType: ["__func__", "__self__"],
+    property: ["fget", "fset", "fdel"], cached_property: ["func"],
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,11 +67,9 @@ class Link:
 class Scope:
     """Text of one file or of the cells of a notebook, and the parts that a function uses.
 
-    `number` is the position in the order in which files are found.  `folder` is the first folder to search for imports.
-    `package` is the dotted name of the package.  `names` holds the values of an imported module.  `path` is the file,
-    or "" for a notebook.  `kept` holds the used statements, each with the forms of the imports inside of its functions.
-    `links` holds the names that are imported from user files.  `values` holds the forms that replace the text of a
-    name.  `used` holds the used names with their attributes.
+    `names` holds the values of an imported module.  `kept` holds the used statements, each with the forms of the
+    imports inside of its functions.  `links` holds the names that are imported from user files.  `values` holds the
+    forms that replace the text of a name.
     """
 
     number: int
@@ -159,11 +143,7 @@ class Scope:
         while waiting:
             name = waiting.pop()
             statement = self.find_only_binder(name)
-            if statement is None:
-                return False
-            if statement.assigned is None and not isinstance(
-                statement.node, (*python_files.DEFINITIONS, *IMPORTS, ast.If, ast.Try)
-            ):
+            if statement is None or (statement.assigned is None and not isinstance(statement.node, _BINDS_ONCE)):
                 return False
             seen.add(name)
             waiting += [each for each in statement.roots & known - seen if each[:2] != "__"]
@@ -210,11 +190,10 @@ class UnknownValueError(Exception):
 
 
 class UsedCode:
-    """Collector of the definitions that a function uses.
+    """Collector of the definitions that a function uses, in its file and in the user files that the file imports.
 
-    `root` is the link to the object.  `files` holds the hashes of the user files that the object uses.  `modules` holds
-    the user modules whose functions an object uses, and `whole` holds the modules that it uses as a whole.  `notes`
-    explains why a value depends on more than its text.
+    `modules` holds the user modules whose functions an object uses, and `whole` holds the modules that it uses as a
+    whole.  `notes` explains why a value depends on more than its text.
     """
 
     def __init__(self) -> None:
@@ -258,8 +237,7 @@ class UsedCode:
         for folder in (scope.folder, python_files.find_search_folder(top)):
             found = None if folder is None else python_files.find_module_file(folder, name)
             if folder is not None and found is not None:
-                package = name if found.name == "__init__.py" or found.is_dir() else name.rpartition(".")[0]
-                return self.read_file(found, folder, package)
+                return self.read_file(found, folder, python_files.find_package(name, found))
         return None
 
     def read_names(self, names: Mapping[str, Any]) -> Scope:
@@ -340,10 +318,7 @@ class UsedCode:
             scope.kept[statement] = self._add_used_names(scope, statement)
 
     def _add_used_names(self, scope: Scope, statement: Statement, local: Iterable[str] = ()) -> list[str]:
-        """Add the names that a statement uses, except `local` names.
-
-        Return the forms of imports inside its functions.
-        """
+        """Add the names that a statement uses, except `local` names.  Return the forms of imports in its functions."""
         names = statement.names
         inner = [found for each in names.imports if not each.name and (found := self._find_target(scope, each))]
         for link in inner:
@@ -424,16 +399,12 @@ class UsedCode:
         return self._gives_value(scope, None if only is None else only.assigned, value, name)
 
     def _gives_value(self, scope: Scope, node: ast.expr | None, value: Any, name: str = "") -> bool:
-        """Return True if an expression has this value, or if only its execution could show the value.
-
-        In a script or a notebook, names may have had other values before.  There, an expression of unknown value must
-        make a function from constants, and one statement must bind `name` exactly once.
-        """
+        """Return True if an expression has this value, or if only its execution could show the value."""
         try:
             return self.hash_value(self._evaluate(scope, node)) == self.hash_value(value)
-        except UnknownValueError:
+        except UnknownValueError:  # in a script or a notebook, names may have had other values before
             is_main = scope.names is not None and (scope.names.get("__name__") == "__main__" or not scope.path)
-            return not is_main or (bool(name) and has_constants_only(value) and scope.is_bound_once(name))
+            return not is_main or (bool(name) and _captures_constants(value) and scope.is_bound_once(name))
 
     def _evaluate(self, scope: Scope, node: ast.expr | None, depth: int = 0) -> Any:
         """Return the value of literals, operators and NumPy functions.  Raises UnknownValueError for other code."""
@@ -534,7 +505,7 @@ class UsedCode:
             scope = self.read_names(vars(value))
             self.add_name(scope, "")
             return Link(scope, None).form
-        for each, attributes in _PARTS_OF_DESCRIPTORS:
+        for each, attributes in _PARTS_OF_DESCRIPTORS.items():
             if isinstance(value, each):
                 parts = yield from _hash_each(getattr(value, name) for name in attributes)
                 return hash_part(each.__name__, parts=parts)
@@ -545,10 +516,7 @@ class UsedCode:
         return (yield from self._hash_object(value))
 
     def find_name(self, thing: Any) -> Link | None:
-        """Return the link to an object with a name in a user file or notebook, and add its definition.
-
-        Return None for an object without such a name.  The names of installed objects would lead into other packages.
-        """
+        """Return the link to an object with a name in a user file or notebook, and add its definition."""
         inner = python_files.find_function(thing)
         if isinstance(inner, FunctionType):
             spaces = [inner.__globals__]
@@ -629,8 +597,6 @@ class UsedCode:
         forms = yield from _hash_each(list(part) if isinstance(part, Iterator) else part for part in parts)
         return hash_part("object", parts=forms)
 
-    # --- the fingerprint ---
-
     def hash_all(self, root: str) -> str:
         """Return the hash of the form `root` and of all used definitions."""
         self.add_all_definitions()
@@ -657,11 +623,7 @@ def _is_local_namespace(names: Mapping[str, Any]) -> bool:
 
 
 def _remove_caches(kind: type, state: Any) -> Any:
-    """Return the state of an object sorted by name, without cached values.
-
-    Cached values are values of `cached_property`.  In objects of installed packages, `_cache` and empty private
-    attributes are cached values too.
-    """
+    """Return the state of an object sorted by name, without the values of a `cached_property` and other caches."""
     if isinstance(state, tuple):
         parts = [(part, _remove_caches(kind, part)) for part in state]
         return tuple(kept for part, kept in parts if not isinstance(part, dict) or kept or not part)
@@ -676,7 +638,7 @@ def _remove_caches(kind: type, state: Any) -> Any:
     return {name: state[name] for name in sorted(state, key=str) if name not in caches}
 
 
-def has_constants_only(value: Any) -> bool:
+def _captures_constants(value: Any) -> bool:
     """Return True for a function that captures only constants, functions and classes."""
     parts = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
     if isinstance(value, functools.partial):
@@ -691,8 +653,7 @@ def has_constants_only(value: Any) -> bool:
 def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, package: str = "") -> tuple[str, Contents]:
     """Return the fingerprint of `attribute` in a file, and the hashes of the other files that it uses.
 
-    `folder` is the first folder to search for imports.  Raises SyntaxError or ValueError if the text is not valid
-    Python.
+    Python searches `folder` first for imports.  Raises SyntaxError or ValueError if the text is not valid Python.
     """
     ast.parse(text)
     used = UsedCode()
@@ -710,14 +671,13 @@ def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, packag
 
 
 def fingerprint_object(function: Any) -> tuple[str, UsedCode]:
-    """Return the fingerprint of a function or another object, and the code that it uses.
+    """Return the fingerprint of an object, and the code that it uses.
 
-    Reading an object may change it.  For example, xarray creates empty attributes on the first access.
-    `fingerprint_object` therefore reads a pickled object until its content is stable.  Warns with CodeWarning if the
-    fingerprint uses pickled or compiled content.  Raises TypeError if an object has no stable pickled content.
+    Warns with CodeWarning if the fingerprint uses pickled or compiled content.  Raises TypeError if an object has no
+    stable pickled content.
     """
     before = ""
-    for _ in range(_MAX_READINGS):
+    for _ in range(4):  # reading an object may change it: xarray creates empty attributes on the first access
         used = UsedCode()
         used.root = used.find_name(function) if callable(function) else None
         found = used.hash_all(

@@ -1,13 +1,10 @@
-"""Run a user function as a method.
-
-The function receives the parameters of a case by name.  The module `returned` converts the returned object to a record.
-"""
+"""Run a user function as a method, and convert the object that the function returns to a record."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property, lru_cache
@@ -19,18 +16,9 @@ import numpy.typing as npt
 
 from evogt_study.errors import DivergedError, ParameterError, ReturnError, StudyError, shorten
 from evogt_study.methods.code import MethodSpec, UserCode, read_signature
-from evogt_study.methods.current_run import (
-    ALL,
-    CHECKPOINT,
-    RNG,
-    SEED,
-    Common,
-    add_seed,
-    make_checkpoint_folder,
-    make_generator,
-)
+from evogt_study.methods.current_run import ALL, CHECKPOINT, RNG, SEED, Common, hash_words, make_checkpoint_folder
 from evogt_study.methods.protocol import BoundCase, Method, StageCache
-from evogt_study.schema.parameters import Parameter, get_defaults
+from evogt_study.schema.parameters import Parameter, get_defaults, integer
 from evogt_study.schema.records import EXACT, Datum, Record
 from evogt_study.schema.values import Exact, Values, canonical_json, is_composite, to_nanoseconds, to_numpy_date
 from evogt_study.schema.variables import RETURNED_DTYPE, explain_reserved_name, holds_attribute
@@ -71,7 +59,7 @@ class UserFunction(Method):
     @cached_property
     def setup(self) -> str:
         """Setup text that all cases share."""
-        return canonical_json({**self.code.identity, **self.describe_streams()})
+        return canonical_json({"code": self.code.fingerprint, **self.describe_streams()})
 
     def describe_streams(self) -> dict[str, Any]:
         """Return the part of the setup that decides the random streams."""
@@ -133,10 +121,7 @@ class UserCase(BoundCase):
             raise ParameterError(SEED, "left out if `rng` has a value", self.values[SEED])
 
     def call(self, values: Values, decisive: Values, more: Mapping[str, Any]) -> Any:
-        """Call the function with `values` and `more`.
-
-        `decisive` and the values of the case determine the random stream.
-        """
+        """Call the function.  `decisive` and the values of the case determine the random stream."""
         method, objects = self.method, dict(self.method.code.objects)
         arguments = {name: to_argument(value, objects) for name, value in values.items()}
         for name in method.paths & arguments.keys():  # relative to the study's folder
@@ -145,7 +130,9 @@ class UserCase(BoundCase):
         if RNG in method.names and RNG not in arguments:
             decisive = {"method": method.code.attribute, **decisive, **self.values}
             arguments = {name: value for name, value in arguments.items() if name in method.names}
-            arguments[RNG] = make_generator(decisive, method.common)
+            # without words, the generator is default_rng(seed)
+            words = [int(self.values[SEED]), *hash_words(decisive, method.common)]  # type: ignore[arg-type]  # an integer
+            arguments[RNG] = np.random.default_rng(np.random.SeedSequence(words))
         if CHECKPOINT in method.names and CHECKPOINT not in arguments:
             arguments[CHECKPOINT] = make_checkpoint_folder()
         with method.code.enable_imports():
@@ -155,11 +142,21 @@ class UserCase(BoundCase):
         return self.to_checked(to_record(self.call(self.values, {}, {})))
 
     def to_checked(self, record: Record) -> Record:
-        """Return the record without coordinates that repeat parameters.
+        """Return the record without scalar coordinates that repeat parameters, which the result stores itself.
 
         Raises ReturnError for a name that a parameter has, and DivergedError if the variable `error` is not finite.
         """
-        record = remove_parameters(record, self.values)
+        known, dims = self.values.keys(), {name for datum in record.variables.values() for name in datum.dims}
+        if not known.isdisjoint({*record.variables, *record.coordinates, *dims}):
+            scalars = {name: each.values for name, each in record.coordinates.items() if not each.dims}
+            given = {name: _to_array(name, self.values[name]) for name in scalars.keys() & known}
+            same = {name for name, value in given.items() if np.array_equal(scalars[name], value)}
+            coordinates = {name: datum for name, datum in record.coordinates.items() if name not in same}
+            for kind, names in (("variable", record.variables), ("coordinate", coordinates), ("dimension", dims)):
+                if shared := sorted(known & set(names)):
+                    message = f"named `{shared[0]}`, which is a parameter. Rename it"
+                    raise ReturnError(f"the function returned a {kind} {message}")
+            record = replace(record, coordinates=coordinates)
         error = record.variables.get("error")
         if error is None or error.values.dtype.kind != "f":
             return record
@@ -177,15 +174,22 @@ def list_arguments(function: Any) -> tuple[str, ...]:
 
 
 def read_function_parameters(function: Any, reference: str) -> dict[str, Parameter]:
-    """Return a parameter for each argument of a function.  Raises StudyError if a name is reserved."""
+    """Return a parameter for each argument, and `seed` for `rng`.  Raises StudyError if a name is reserved."""
     parameters = read_signature(function, reference)
     for name in parameters:
         reason = explain_reserved_name(name)
         if reason is not None:
             raise StudyError(f"the argument `{name}` must have another name, because {reason}")
-    if CHECKPOINT in parameters:
-        parameters[CHECKPOINT] = replace(parameters[CHECKPOINT], default=None, optional=True)
-    return add_seed(parameters)
+    for name in {CHECKPOINT, RNG} & parameters.keys():
+        parameters[name] = replace(parameters[name], default=None, optional=True)
+    if RNG in parameters:
+        known = parameters[SEED].default if SEED in parameters else None
+        is_seed = isinstance(known, (int, np.integer)) and not isinstance(known, bool)
+        parameters[SEED] = Parameter(
+            SEED, "an integer >= 0", integer(0), "seed of the random stream", default=known if is_seed else None,
+            remedy="set `seed` in [axes] or [constants]. It decides the generator `rng`",
+        )  # fmt: skip
+    return parameters
 
 
 def to_argument(value: Any, objects: Mapping[str, bytes]) -> Any:
@@ -213,11 +217,9 @@ _WIDEST = {"f": 8, "c": 16}
 
 
 def to_record(returned: Any) -> Record:
-    """Return the record of an object that a function returned.  See docs/returned_values.md for the types.
+    """Return the record of an object that a function returned, as docs/returned_values.md explains.
 
-    A nested mapping gives names that are joined by an underscore.  A value without a name gets the name `value`.  A
-    complex value becomes two variables.  Raises ReturnError with the name of the variable if a result cannot hold its
-    values.
+    Raises ReturnError with the name of the variable if a result cannot hold its values.
     """
     record = _RecordBuilder()
     if type(returned) is dict:  # the usual case
@@ -227,31 +229,16 @@ def to_record(returned: Any) -> Record:
     coordinates = any(datum.values.size for datum in record.coordinates.values())
     if not (record.variables or coordinates or record.lacks_a_value):
         raise ReturnError("the function returned nothing to store. Return a number, a mapping or an xarray.Dataset")
-    made = Record(record.variables, record.coordinates, record.attributes, tuple(sorted(record.left_out)))
-    if made.coordinates or any(datum.dims for datum in made.variables.values()):
-        _check_dimensions(made)
-    return made
-
-
-def remove_parameters(record: Record, parameters: Mapping[str, Any]) -> Record:
-    """Return the record without scalar coordinates that repeat parameters.
-
-    The result stores parameters as coordinates.  Raises ReturnError if another part of the record has the name of a
-    parameter.
-    """
-    dims = {name for datum in record.variables.values() for name in datum.dims}
-    if parameters.keys().isdisjoint({*record.variables, *record.coordinates, *dims}):
-        return record
-    scalars = {name: each.values for name, each in record.coordinates.items() if name in parameters and not each.dims}
-    repeated = {name for name, value in scalars.items() if np.array_equal(value, _to_array(name, parameters[name]))}
-    kinds = ("variable", record.variables), ("coordinate", record.coordinates.keys() - repeated), ("dimension", dims)
-    for kind, names in kinds:
-        shared = sorted(name for name in names if name in parameters)
-        if shared:
-            raise ReturnError(f"the function returned a {kind} named `{shared[0]}`, which is a parameter. Rename it")
-    if not repeated:
-        return record
-    return replace(record, coordinates={n: datum for n, datum in record.coordinates.items() if n not in repeated})
+    lengths: dict[str, int] = {}
+    for name, datum in (*record.variables.items(), *record.coordinates.items()):
+        for dim, length in zip(datum.dims, datum.values.shape, strict=True):
+            if lengths.setdefault(dim, length) != length:
+                other = f"{lengths[dim]} in another variable"
+                raise ReturnError(f"the function returned `{name}` with {length} values along {dim}, but {other}")
+    for name in record.variables.keys() & (lengths.keys() | record.coordinates.keys()):
+        kind = "dimension" if name in lengths else "coordinate"
+        raise ReturnError(f"the function returned a variable and a {kind} named `{name}`. Rename one")
+    return Record(record.variables, record.coordinates, record.attributes, tuple(sorted(record.left_out)))
 
 
 class _RecordBuilder:
@@ -266,14 +253,16 @@ class _RecordBuilder:
 
     # recognised by attributes: a worker imports neither pandas nor xarray nor SciPy
     def add(self, name: str, value: Any, of_object: bool = False) -> None:
-        """Add a value under `name`, or "" for the returned object itself.
-
-        `of_object` marks a field of a result object.
-        """
+        """Add a value under `name`, or "" for the returned object itself.  `of_object`: a field of a result object."""
         if hasattr(value, "to_xarray"):  # of pandas
             value = _to_xarray(name or ALONE, value)
         prefix = f"{name}_" if name else ""
-        if hasattr(type(value), "subtree"):  # a DataTree
+        if of_object and isinstance(value, np.ndarray) and not value.size:
+            self.lacks_a_value = True
+        elif of_object and type(value) in (list, tuple) and value and all(getattr(each, "ndim", 0) for each in value):
+            for number, each in enumerate(value):  # each array of a list becomes one variable
+                self.add(f"{name}_{number}", each, of_object=True)
+        elif hasattr(type(value), "subtree"):  # a DataTree
             for node in value.subtree:
                 group = node.path.removeprefix(value.path.rstrip("/")).strip("/").replace("/", "_")
                 self._add_dataset(f"{prefix}{group}_" if group else prefix, node.to_dataset(inherit=False))
@@ -283,9 +272,9 @@ class _RecordBuilder:
             name = name or str(value.name or ALONE)
             self._add_coordinates("", value.coords)
             self._add_datum(name, tuple(map(str, value.dims)), value.values, self._keep_attributes(name, value.attrs))
-        elif is_result_object(value):
-            for field, part in _iterate_fields(value):
-                self._add_field(prefix + field, part)
+        elif (parts := _list_fields(value)) is not None:
+            for field, part in parts:
+                self.add(prefix + field, part, of_object=True)
         elif isinstance(value, Mapping):
             self.add_mapping(prefix, value)
         elif value is None and of_object:
@@ -312,16 +301,6 @@ class _RecordBuilder:
                 self.variables[name] = Datum((), np.asarray(value))
             else:
                 self.add(name, value)
-
-    def _add_field(self, name: str, value: Any) -> None:
-        """Add a field of a result object.  Each array of a list becomes one variable, and an empty array is missing."""
-        if isinstance(value, np.ndarray) and not value.size:
-            self.lacks_a_value = True
-        elif type(value) in (list, tuple) and value and all(getattr(each, "ndim", 0) for each in value):
-            for number, each in enumerate(value):
-                self._add_field(f"{name}_{number}", each)
-        else:
-            self.add(name, value, of_object=True)
 
     def _add_dataset(self, prefix: str, data: Any) -> None:
         """Add a Dataset.  `prefix` is the path of its group in a DataTree, or of the mapping that holds it."""
@@ -353,10 +332,9 @@ class _RecordBuilder:
         for dim in dims:
             _check_name("dimension", dim)
         if array.ndim != len(dims) or len(set(dims)) != len(dims):
-            raise ReturnError(
-                f"the function returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names "
-                f"{list(dims)}. Return (dims, array), with a different name for each dimension"
-            )
+            found = f"{array.ndim} dimensions and {len(dims)} dimension names {list(dims)}"
+            message = "Return (dims, array), with a different name for each dimension"
+            raise ReturnError(f"the function returned `{name}` with {found}. {message}")
         is_complex = array.dtype.kind == "c"
         parts = {"_real": array.real.copy(), "_imag": array.imag.copy()} if is_complex else {"": array}
         for suffix, part in parts.items():
@@ -378,25 +356,18 @@ class _RecordBuilder:
         return kept
 
 
-def is_result_object(value: Any) -> bool:
-    """Return True for a dataclass, a named tuple or a result object of SciPy."""
-    if isinstance(value, type) or hasattr(value, "toarray"):  # sparse matrices of SciPy
-        return False
-    return hasattr(value, "_asdict") or is_dataclass(value) or _is_of_scipy(value)
-
-
-def _is_of_scipy(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "scipy" and not callable(value)
-
-
-def _iterate_fields(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each field of a result object, except private fields of SciPy objects."""
-    found = value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", {})
+def _list_fields(value: Any) -> list[tuple[str, Any]] | None:
+    """Return the fields of a dataclass, a named tuple or a result object of SciPy, or None for any other object."""
+    is_of_scipy = type(value).__module__.partition(".")[0] == "scipy" and not callable(value)
+    is_tuple = hasattr(value, "_asdict")
+    is_sparse = hasattr(value, "toarray")  # a sparse matrix of SciPy
+    if isinstance(value, type) or is_sparse or not (is_tuple or is_dataclass(value) or is_of_scipy):
+        return None
+    found = value._asdict() if is_tuple else getattr(value, "__dict__", {})
     if is_dataclass(value):
         found = {field.name: getattr(value, field.name) for field in fields(value)}
-    for name, part in (value if isinstance(value, Mapping) else found).items():
-        if not (_is_of_scipy(value) and name.startswith("_")):
-            yield str(name), part
+    found = value if isinstance(value, Mapping) else found
+    return [(str(name), part) for name, part in found.items() if not (is_of_scipy and name.startswith("_"))]
 
 
 def _is_pair(value: Any) -> bool:
@@ -486,25 +457,6 @@ def _convert_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         is_exact = kind is not int or numbers.tolist() == entries  # NumPy rounds integers of more than 64 bits
         return numbers.reshape(array.shape) if numbers.dtype.kind in "biufc" and is_exact else array
     return array
-
-
-# --- names ------------------------------------------------------------------------------------------------------------
-
-
-def _check_dimensions(record: Record) -> None:
-    """Raise ReturnError if a dimension has two lengths or the name of a variable."""
-    lengths: dict[str, int] = {}
-    for name, datum in (*record.variables.items(), *record.coordinates.items()):
-        for dim, length in zip(datum.dims, datum.values.shape, strict=True):
-            if lengths.setdefault(dim, length) != length:
-                raise ReturnError(
-                    f"the function returned `{name}` with {length} values along {dim}, but {lengths[dim]} in another "
-                    "variable"
-                )
-    for name in record.variables:
-        if name in lengths or name in record.coordinates:
-            kind = "dimension" if name in lengths else "coordinate"
-            raise ReturnError(f"the function returned a variable and a {kind} named `{name}`. Rename one")
 
 
 @lru_cache(maxsize=1024)  # runs return the same names

@@ -5,12 +5,8 @@ A package registers a method with an entry point of the group ``evogt_study.meth
     [project.entry-points."evogt_study.methods"]
     my_solver = "my_package.solvers:MySolver"
 
-The entry is a function of the parameters, a function with an argument ``problem``, or a subclass of `Method`.  The
-module `evogt_study.methods.protocol` describes the argument ``problem``.  A subclass needs a static or class method
-``of(spec)``.
-
-The registered method is user code, and its fingerprint is part of the run keys.  A built-in method has no fingerprint.
-Python imports the module of a built-in method at the first use.
+The entry is a function of the parameters, a function with an argument ``problem``, or a subclass of `Method`.  It is
+user code, and its fingerprint is part of the run keys.  A built-in method has no fingerprint.
 """
 
 from __future__ import annotations
@@ -31,10 +27,7 @@ from evogt_study.schema.values import Values
 from evogt_study.schema.variables import Variable
 
 METHODS: Registry[Any] = Registry("method", GROUP)
-"""Entries of the group ``evogt_study.methods``.
-
-This registry loads only built-in methods, because other methods are `UserCode`.
-"""
+"""Built-in methods.  The methods of other packages are `UserCode`."""
 METHOD = "method"
 ONE = ""
 """Placeholder for the axis value if the method or the problem is not an axis."""
@@ -60,18 +53,12 @@ def load_named_method(
 @lru_cache(maxsize=8)  # a process loads a method once for all batches of a study
 def load_method(spec: MethodSpec) -> Method:
     """Return the method of `spec`.  Raises StudyError if user code cannot be loaded."""
-    if not isinstance(spec.method, Alternatives) and not isinstance(spec.problem, Alternatives):
-        return _load(spec)
-    methods = spec.method.options if isinstance(spec.method, Alternatives) else ((ONE, spec.method),)
-    stated = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
-    every = {(m, p): _load(replace(spec, method=each, problem=of)) for m, each in methods for p, of in stated}
-    return MethodChoices.of(
-        every, [every[m, p] for m, each in methods for p, _ in stated if isinstance(each, UserCode)]
-    )
-
-
-def _load(spec: MethodSpec) -> Method:
-    """Return the method of a spec with one method and at most one problem."""
+    if isinstance(spec.method, Alternatives) or isinstance(spec.problem, Alternatives):
+        methods = spec.method.options if isinstance(spec.method, Alternatives) else ((ONE, spec.method),)
+        stated = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
+        every = {(m, p): load_method(replace(spec, method=each, problem=of)) for m, each in methods for p, of in stated}
+        own = [every[m, p] for m, each in methods for p, _ in stated if isinstance(each, UserCode)]
+        return MethodChoices.of(every, own)
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
         solves = spec.problem is not None and PROBLEM in list_arguments(kind)
@@ -98,9 +85,12 @@ class MethodChoices(Method):
                 chosen[name] = Parameter(name, f"one of {', '.join(known)}", choice(known))
         last = set(map(id, own))
         ordered = sorted(dict.fromkeys(methods.values()), key=lambda method: id(method) in last)
-        return MethodChoices(
-            methods, _join_parameters([method.parameters for method in ordered]) | chosen, tuple(chosen)
-        )
+        found: dict[str, Parameter] = {}
+        for name, parameter in ((name, each) for method in ordered for name, each in method.parameters.items()):
+            known_parameter = found.setdefault(name, parameter)
+            if known_parameter.default != parameter.default:  # they have no common default
+                found[name] = replace(known_parameter, default=None, optional=True)
+        return MethodChoices(methods, found | chosen, tuple(chosen))
 
     @property
     def variables(self) -> Mapping[str, Variable]:  # type: ignore[override]  # given by the methods
@@ -139,14 +129,3 @@ class MethodChoices(Method):
     @property
     def has_streams(self) -> bool:  # type: ignore[override]
         return any(method.has_streams for method in self.methods.values())
-
-
-def _join_parameters(several: Iterable[Mapping[str, Parameter]]) -> dict[str, Parameter]:
-    """Return the parameters of all methods.  A parameter with different defaults has no default."""
-    found: dict[str, Parameter] = {}
-    for parameters in several:
-        for name, parameter in parameters.items():
-            known = found.setdefault(name, parameter)
-            if known.default != parameter.default:
-                found[name] = replace(known, default=None, optional=True)
-    return found

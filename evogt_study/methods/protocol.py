@@ -1,8 +1,15 @@
-"""Contract of a method.
+"""Contracts of a method, and of a kind of problem that a study states and a method solves.
 
-A method has `parameters`.  `Method.bind` makes a `BoundCase` from their values, and `BoundCase.run` computes a record.
-Each worker creates the method with ``of`` from a `MethodSpec`, which holds only text and scalars.  A subclass may omit
-all members that are not abstract.
+`Method.bind` makes a `BoundCase` from the values of `parameters`, and `BoundCase.run` computes a record.  A subclass
+may omit all members that are not abstract.
+
+A package registers a `ProblemKind` object with an entry point of the group ``evogt_study.problems``::
+
+    [project.entry-points."evogt_study.problems"]
+    spring = "my_package.springs:springs"
+
+The name of the entry point is the value of ``kind`` in the table ``[problem]``, and of `ProblemObject.problem_kind`.  A
+user function with an argument ``problem`` becomes the method `ProblemKind.solver`.
 """
 
 from __future__ import annotations
@@ -27,16 +34,13 @@ T = TypeVar("T")
 class Method(ABC):
     """A method that a study can run.  A subclass must define `parameters`, `bind` and a static or class method `of`.
 
-    ``of(spec)`` makes the method from a `MethodSpec`.
+    ``of(spec)`` makes the method from a `MethodSpec`, which holds only text and scalars, on each worker.
     """
 
     parameters: Mapping[str, Parameter]
     """Parameters by name."""
     variables: ClassVar[Mapping[str, Variable]] = {}
-    """Declared variables and coordinates of the records, by name.
-
-    A record holds the attributes of all other variables.
-    """
+    """Declared variables and coordinates by name.  A record holds the attributes of all other variables."""
     keywords: ClassVar[tuple[str, ...]] = ()
     """Keywords for the metadata of result files."""
     stage_parameters: tuple[str, ...] | None = None
@@ -52,9 +56,7 @@ class Method(ABC):
 
     def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         """Return the names of all parameters that a case with these values requires."""
-        return tuple(
-            name for name, parameter in self.parameters.items() if parameter.default is None and not parameter.optional
-        )
+        return tuple(name for name, each in self.parameters.items() if each.default is None and not each.optional)
 
     @property
     def setup_parameters(self) -> tuple[str, ...]:
@@ -72,24 +74,15 @@ class BoundCase(ABC):
     @property
     @abstractmethod
     def setup(self) -> str:
-        """Canonical JSON of everything that decides the record, except `key_only_values`.
-
-        The setup contains neither parameters that the case does not use nor parameters with their default value.
-        """
+        """Canonical JSON of everything that decides the record, except `key_only_values` and default values."""
 
     @abstractmethod
     def run(self, share: StageCache) -> Record:
-        """Compute the record of the case.
-
-        Any exception makes the run fail.  A method raises RunError for expected failures.
-        """
+        """Compute the record of the case.  Any exception makes the run fail.  RunError is an expected failure."""
 
     @property
     def key_only_values(self) -> Values:
-        """Values of the method's `key_only_parameters` that the case uses.
-
-        The run key contains these values unchanged.
-        """
+        """Values of the method's `key_only_parameters` that the case uses, which the run key contains unchanged."""
         return {}
 
     @property
@@ -154,9 +147,9 @@ class ProblemKind(ABC):
 
     @abstractmethod
     def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> ProblemObject:
-        """Return the problem that a study in `folder` states by its name or by a table.
+        """Return the problem that a study in `folder` states by its name or by a table at the place `where`.
 
-        `where` is the place of the problem in the study, for messages.  Raises StudyError if the problem is not valid.
+        Raises StudyError if the problem is not valid.
         """
 
     @abstractmethod
@@ -174,7 +167,7 @@ class ProblemKind(ABC):
 
 
 class ProblemObject(Protocol):
-    """Problem as a Python object.  A study in Python accepts a problem object instead of a table."""
+    """Problem as a Python object, which a study in Python accepts instead of a table."""
 
     problem_kind: ClassVar[str]
     """Name of the `ProblemKind` of the problem."""
@@ -189,20 +182,14 @@ class ProblemObject(Protocol):
 
 
 def find_problem_kind(problem: object) -> ProblemKind:
-    """Return the kind of a problem, or of the problem that a study states.
-
-    Raises ParameterError for an unknown kind.
-    """
+    """Return the kind of a problem, or of the problem that a study states.  Raises ParameterError."""
     stated = problem.get("kind") if isinstance(problem, Mapping) else getattr(problem, "problem_kind", None)
     kind: ProblemKind = PROBLEM_KINDS[DEFAULT_KIND if stated is None else str(stated)]
     return kind
 
 
 def states_problem(value: object, folder: Path) -> bool:
-    """Return True for a problem, its table, its name or the reference of a function that makes it.
-
-    Any other value of a parameter with the name `problem` is an ordinary parameter value.
-    """
+    """Return True for a problem, its table, its name or a function that makes it, and False for any other value."""
     if not isinstance(value, str):
         return is_problem(value) or (isinstance(value, Mapping) and TYPE not in value)
     try:

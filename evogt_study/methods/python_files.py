@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, cast
+from typing import Any
 
 from evogt_study.errors import StudyError, shorten
 from evogt_study.storage.files import hash_file, read_bytes
@@ -105,11 +105,10 @@ class Import:
 
 
 class Names(ast.NodeVisitor):
-    """Names in one scope: a statement, a function or a comprehension.
+    """Names in one scope, which is a statement, a function or a comprehension.
 
-    `uses` holds names from outside with their attributes, such as "np.linalg.norm".  `binds` holds names that get a
-    value.  `outer` holds names of an outer scope.  `changes` holds names whose attributes, entries or global values are
-    set.  `calls` holds names whose methods are called.
+    `uses` holds names from outside with their attributes, such as "np.linalg.norm".  `changes` holds names whose
+    attributes, entries or global values are set.  `calls` holds names whose methods are called.
     """
 
     def __init__(self, *nodes: ast.AST, binds: Iterable[str] = ()) -> None:
@@ -119,100 +118,74 @@ class Names(ast.NodeVisitor):
         for node in nodes:
             self.visit(node)
 
-    def _include(self, inner: Names, *, is_class: bool = False) -> None:
-        """Add the names that an inner scope uses from this scope.
-
-        Methods of a class do not see names of the class body.
-        """
-        local = set() if is_class else inner.binds - inner.outer
+    def _include(self, inner: Names, local: set[str]) -> None:
+        """Add the names of an inner scope, except its `local` names."""
         self.uses |= {name for name in inner.uses if get_root(name) not in local}
         self.changes |= inner.changes - local
         self.calls |= inner.calls - local
         self.imports += [replace(each, name="") for each in inner.imports]
 
-    def visit_Name(self, node: ast.Name) -> None:
-        (self.uses if isinstance(node.ctx, ast.Load) else self.binds).add(node.id)
+    def visit(self, node: ast.AST) -> None:
+        """Add the names of a syntax node and of its parts."""
+        match node:
+            case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()):
+                self.changes.add(find_owner(node))
+            case ast.Call(func=ast.Attribute() as method):
+                self.calls.add(find_owner(method))
+            case ast.AugAssign(target=ast.Name(id=name)):
+                self.uses.add(name)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                self.binds.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                self.binds.add(name)
+        match node:
+            case ast.Name(id=name, ctx=context):
+                (self.uses if isinstance(context, ast.Load) else self.binds).add(name)
+            case ast.Attribute(value=inner, attr=attributes):
+                while isinstance(inner, ast.Attribute):
+                    attributes, inner = f"{inner.attr}.{attributes}", inner.value
+                if isinstance(inner, ast.Name):
+                    self.uses.add(f"{inner.id}.{attributes}")
+                else:
+                    self.visit(inner)
+            case ast.Global(names=names):
+                for known in (self.outer, self.uses, self.changes):
+                    known.update(names)
+            case ast.Nonlocal(names=names):
+                self.outer.update(names)
+            case ast.Import(names=aliases):
+                for alias in aliases:
+                    name = alias.asname or get_root(alias.name)
+                    self.imports.append(Import(name, alias.name if alias.asname else name, loads=alias.name))
+                    self.binds.add(name)
+            case ast.ImportFrom(names=aliases):
+                for alias in aliases:
+                    self.imports.append(Import(alias.asname or alias.name, node.module or "", alias.name, node.level))
+                    self.binds.add(alias.asname or alias.name)
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                self._visit_definition(node)
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                self._visit_comprehension(node)
+            case _:
+                self.generic_visit(node)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        if not isinstance(node.ctx, ast.Load):
-            self.changes.add(find_owner(node))
-        attributes, inner = "", cast("ast.expr", node)
-        while isinstance(inner, ast.Attribute):
-            attributes, inner = f".{inner.attr}{attributes}", inner.value
-        if isinstance(inner, ast.Name):
-            self.uses.add(inner.id + attributes)
-        else:
-            self.visit(inner)
-
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        if not isinstance(node.ctx, ast.Load):
-            self.changes.add(find_owner(node))
-        self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Attribute):
-            self.calls.add(find_owner(node.func))
-        self.generic_visit(node)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        if isinstance(node.target, ast.Name):
-            self.uses.add(node.target.id)
-        self.generic_visit(node)
-
-    def visit_Global(self, node: ast.Global) -> None:
-        for names in (self.outer, self.uses, self.changes):
-            names.update(node.names)
-
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
-        self.outer.update(node.names)
-
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            name = alias.asname or get_root(alias.name)
-            self.binds.add(name)
-            self.imports.append(Import(name, alias.name if alias.asname else name, loads=alias.name))
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        for alias in node.names:
-            self.binds.add(alias.asname or alias.name)
-            self.imports.append(Import(alias.asname or alias.name, node.module or "", alias.name, node.level))
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self.binds.add(node.name)
-        for part in (*node.decorator_list, *node.bases, *node.keywords):
+    def _visit_definition(self, node: Any) -> None:
+        is_class = isinstance(node, ast.ClassDef)
+        self.binds |= set() if isinstance(node, ast.Lambda) else {node.name}
+        for part in (*node.decorator_list, *node.bases, *node.keywords) if is_class else _list_outer_parts(node):
             self.visit(part)
-        self._include(Names(*node.body), is_class=True)
-
-    def _visit_function(self, node: Any) -> None:
-        if not isinstance(node, ast.Lambda):
-            self.binds.add(node.name)
-        for part in _list_outer_parts(node):
-            self.visit(part)
-        arguments = {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
-        self._include(Names(*_list_body(node), binds=arguments))
-
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _visit_function  # noqa: N815  # names that `ast` calls
+        arguments = [] if is_class else [part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)]
+        inner = Names(*_list_body(node), binds=arguments)
+        self._include(inner, set() if is_class else inner.binds - inner.outer)  # methods see no names of their class
 
     def _visit_comprehension(self, node: Any) -> None:
         first, *others = node.generators
         self.visit(first.iter)
         results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         inner = Names(first.target, *first.ifs, *others, *results)
-        # `:=` binds a name outside
-        assigned = {part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr)}
+        assigned = {part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr)}  # bound outside
         self.binds |= assigned
-        inner.binds -= assigned
-        self._include(inner)
-
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension  # noqa: N815
-
-    def _visit_with_name(self, node: Any) -> None:
-        """Visit an exception handler or a pattern, which may bind a name."""
-        name = node.rest if isinstance(node, ast.MatchMapping) else node.name
-        self.binds |= {name} if name else set()
-        self.generic_visit(node)
-
-    visit_ExceptHandler = visit_MatchAs = visit_MatchStar = visit_MatchMapping = _visit_with_name  # noqa: N815
+        self._include(inner, inner.binds - assigned - inner.outer)
 
 
 def find_owner(node: ast.expr) -> str:
@@ -245,10 +218,7 @@ class Statement:
 
     @cached_property
     def form(self) -> str:
-        """Form of the statement.
-
-        An assignment has the form of its value, and an import has the form of the imported object.
-        """
+        """Form of the statement, which is the form of the value of an assignment or of the imported object."""
         if isinstance(self.node, IMPORTS):
             (each,) = self.names.imports
             return hash_import(f"{'.' * each.level}{each.module}.{each.attribute}".rstrip("."))
@@ -285,15 +255,12 @@ class Statement:
 
     @cached_property
     def is_fixed(self) -> bool:
-        """True for a definition, an import or a constant.  Using the bound name does not change its value."""
+        """True for a definition, an import or a constant, which no use of the bound name changes."""
         return isinstance(self.node, (*DEFINITIONS, *IMPORTS)) or is_constant(self.assigned)
 
     @cached_property
     def is_ordered(self) -> bool:
-        """True if the position of the statement counts.
-
-        The position of definitions, imports and plain values does not count.
-        """
+        """True if the position of the statement counts, which does not hold for definitions and plain values."""
         if self.assigned is None:
             return not isinstance(self.node, (*DEFINITIONS, *IMPORTS))
         calls = [part for part in ast.walk(self.assigned) if isinstance(part, (ast.Call, ast.Await))]
@@ -456,16 +423,11 @@ def hash_content(path: Path) -> str:
     return hash_file(path)  # Python of another version, or none, counts by its bytes
 
 
-@lru_cache(maxsize=64)
-def _hash_code(text: str) -> str:
-    return str(hash_tree(ast.parse(text)))
+_hash_code = lru_cache(maxsize=64)(lambda text: str(hash_tree(ast.parse(text))))
 
 
 def hash_depends(names: Iterable[str], folder: Path) -> Contents:
-    """Return the hash of each file in `names`, which are paths from `folder`.
-
-    Raises StudyError if a file is not readable.
-    """
+    """Return the hash of each file in `names`, which are paths from `folder`.  Raises StudyError."""
     try:
         return tuple(sorted({name: hash_content(folder / name) for name in names}.items()))
     except (OSError, ValueError) as error:
@@ -491,6 +453,11 @@ def find_module_file(folder: Path, name: str) -> Path | None:
     return place if place.is_dir() and any(place.glob("*.py")) else None
 
 
+def find_package(module: str, file: Path) -> str:
+    """Return the name of the package that a module in `file` is in or is itself."""
+    return module if file.name == "__init__.py" or file.is_dir() else module.rpartition(".")[0]
+
+
 def find_search_folder(top: str) -> Path | None:
     """Return the folder in `sys.path` that holds the user module `top`, or None if no folder holds it."""
     for place in sys.path if top not in sys.stdlib_module_names else ():
@@ -505,10 +472,9 @@ def is_local(module: ModuleType | None) -> bool:
     if module is None or module.__name__ == "__main__":
         return True
     file = getattr(module, "__file__", None)
-    package = module.__name__.partition(".")[0]
-    if file is None or package == PACKAGE or package in sys.stdlib_module_names:
-        return False
-    return is_local_path(Path(file))
+    package = get_root(module.__name__)
+    is_of_user = package != PACKAGE and package not in sys.stdlib_module_names
+    return file is not None and is_of_user and is_local_path(Path(file))
 
 
 @lru_cache(maxsize=4096)
@@ -520,28 +486,24 @@ def is_local_path(path: Path) -> bool:
 
 
 def find_imported_files(path: Path, source: str, root: Path, package: str = "") -> dict[str, Path]:
-    """Return the Python files below `root` that a file imports directly or indirectly, by path from `root`.
-
-    `package` is the dotted name of the package of the file.  With a package, only files of this package count.
-    """
+    """Return the files below `root`, and of `package` if given, that a file imports, by path from `root`."""
     found: dict[str, Path] = {}
     names = [*_list_imports(source, package), *([package] if package else [])]
     while names:
         parts = names.pop().split(".")
-        if package and parts[0] != package.partition(".")[0]:
+        if package and parts[0] != get_root(package):
             continue
         for inner in (".".join(parts[:number]) for number in range(1, len(parts) + 1)):
             file = find_module_file(root, inner)
             key = file.relative_to(root).as_posix() if file is not None and file.is_file() else ""
             if file is not None and key and key not in found and file != path:
                 found[key] = file
-                owner = inner if file.name == "__init__.py" else inner.rpartition(".")[0]
-                names += _list_imports(read_source(file), owner)
+                names += _list_imports(read_source(file), find_package(inner, file))
     return dict(sorted(found.items()))
 
 
 def _list_imports(source: str, package: str) -> Iterator[str]:
-    """Yield the dotted names in a file that may be modules.  Yield nothing if the file is not valid Python."""
+    """Yield the dotted names in a file that may be modules."""
     statements = parse_statements(source)
     for each in (each for part in statements for each in part.names.imports):
         yield each.loads or ".".join(filter(None, [each.find_module(package), each.attribute]))
@@ -555,17 +517,12 @@ def _list_imports(source: str, package: str) -> Iterator[str]:
 def hash_code_files(
     path: Path, source: str, root: Path, package: str, folder: Path, depends: Iterable[str]
 ) -> Contents:
-    """Return the SHA-256 of a Python file, of the files that it imports, and of the files in `depends`.
-
-    If the Python file is installed, its imports do not count, because hashing a large package takes seconds.  The name
-    "" is the Python file itself.  Imports are named by their path from `root`.  Files in `depends` are named by their
-    path from `root`, or from `folder` if the code is in a package.  Raises StudyError if a file is not readable.
-    """
+    """Return the SHA-256 of a Python file with the name "", of its imports, and of the files in `depends`."""
     whole = folder.resolve()
-    listed = {os.path.relpath(whole / name, whole if package else root): whole / name for name in depends}
-    is_installed = package.partition(".")[0] == PACKAGE or not is_local_path(path)
-    imported = {} if is_installed else find_imported_files(path, source, root, package)
-    files = {"": path} | listed | imported
+    files = {"": path}
+    files |= {os.path.relpath(whole / name, whole if package else root): whole / name for name in depends}
+    if get_root(package) != PACKAGE and is_local_path(path):  # hashing an installed package takes seconds
+        files |= find_imported_files(path, source, root, package)
     try:
         return tuple((name, hash_file(each)) for name, each in sorted(files.items()))
     except OSError as error:

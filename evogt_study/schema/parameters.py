@@ -1,9 +1,4 @@
-"""Declarations of parameters: valid values, and attributes of coordinates.
-
-`Parameter` declares one parameter.  `parameter_field` makes a dataclass field that declares a parameter.
-`declared_parameters` reads all fields of a dataclass.  The functions from `integer` to `several` make readers, which
-convert raw values to canonical form.
-"""
+"""Declarations of parameters, also by the fields of a dataclass, and readers that convert raw values."""
 
 from __future__ import annotations
 
@@ -30,6 +25,8 @@ Reader = Callable[[Any], Value]
 """Function that converts a raw value to canonical form.  It raises ValueError if the value is not valid."""
 DECLARES = "declares"
 """Metadata key of a dataclass field for the declaration of a parameter."""
+NO_PARAMETER: Mapping[str, None] = {DECLARES: None}
+"""Metadata of a dataclass field that is not a parameter."""
 BITS = 64
 """Maximum number of bits of an integer parameter.  A file stores integers as int64 or uint64."""
 
@@ -40,11 +37,9 @@ class Parameter:
 
     `wanted` describes the valid values in text, and `read` converts a valid value.  `default` is None if a study must
     give a value.  If `optional` is true, a case may have no value.  `resolve` reads a raw value with the folder of the
-    study, to which paths are relative.  If `takes_code` is true, a string "file.py:name" is a user function.
-
-    `short` is the label in figures.  `kinds` holds classes that the values name.  The parameters of these classes are
-    parameters of the study too.  `make` converts a value to the attribute of a class, such as a member of an
-    enumeration.
+    study.  If `takes_code` is true, a string "file.py:name" is a user function.  `short` is the label in figures.
+    `kinds` holds classes that the values name, whose parameters are parameters of the study too.  `make` converts a
+    value to an attribute of a class, such as a member of an enumeration.
     """
 
     name: str
@@ -115,10 +110,7 @@ def field_names(kind: Any) -> tuple[str, ...]:
 
 
 def integer(minimum: int, maximum: int = 2**BITS - 1) -> Reader:
-    """Return a reader of integers in [`minimum`, `maximum`].
-
-    A float such as 60.0 is not valid, because its run key differs.
-    """
+    """Return a reader of integers in [`minimum`, `maximum`], and not of floats, whose run keys differ."""
     return _read_if(lambda value: type(value) is not bool and isinstance(value, int) and minimum <= value <= maximum)
 
 
@@ -173,20 +165,13 @@ def several(single: Reader) -> Reader:
     return read
 
 
-def read_anything(raw: Any) -> Value:
-    """Return any value in canonical form, as for the parameters of user functions."""
-    return to_canonical(raw)
-
-
-NO_PARAMETER: Mapping[str, None] = {DECLARES: None}
-"""Metadata of a dataclass field that is not a parameter."""
+read_anything: Reader = to_canonical
+"""Reader of any value, as for the parameters of user functions."""
 
 
 @cache  # used for each case
 def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
     """Return the parameters that the fields of a dataclass declare, by name.
-
-    A field keeps the declaration of its base class, even if the subclass changes the default.
 
     Raises InputError if a type cannot declare a parameter, or if a default is not valid.
     """
@@ -209,10 +194,7 @@ def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
 
 
 class Parametrised:
-    """A frozen dataclass whose fields are parameters of a study.
-
-    Raises ParameterError if a value is not valid for its parameter.
-    """
+    """Frozen dataclass whose fields are parameters of a study.  Raises ParameterError if a value is not valid."""
 
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -282,10 +264,7 @@ def _list_options(hint: Any) -> tuple[Any, ...]:
 
 @cache
 def _make_reader(hint: Any) -> tuple[str, Reader]:
-    """Return the description and the reader of the valid values of a type.
-
-    Raises TypeError for an unsupported type.
-    """
+    """Return the description and the reader of the values of a type.  Raises TypeError for an unsupported type."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     if get_origin(hint) is Literal:

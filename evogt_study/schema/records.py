@@ -36,10 +36,7 @@ class Datum(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """Values of one run: variables, coordinates that are not axes of the study, and attributes of a Dataset.
-
-    `left_out` lists the parts of the returned object that a result cannot hold.
-    """
+    """Values of one run.  `left_out` lists the parts of the returned object that a result cannot hold."""
 
     variables: Mapping[str, Datum]
     coordinates: Mapping[str, Datum]
@@ -82,11 +79,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Stack:
-    """One variable of several runs, with one row of `values` for each run in `rows`.
-
-    `values` is an array, or packed arrays (`storage.arrays.Packed`).  Packed arrays may have different lengths, and are
-    read on access.
-    """
+    """One variable of several runs, with one row of `values`, an array or `storage.arrays.Packed`, for each run."""
 
     name: str
     dims: tuple[str, ...]
@@ -106,10 +99,9 @@ ENTRIES = ("keys", "status", "messages", "wall_seconds", "attempts", "software",
 
 @dataclass(frozen=True)
 class RunRecords:
-    """Records of several runs, with one entry for each run in each list.  `stacks` holds the variables of ok runs.
+    """Records of several runs, with one entry for each run in each list.
 
-    `outputs` holds the printed text of each run, and is empty if no run printed anything.  `left_out` lists the parts
-    of returned objects that a result cannot hold.
+    `stacks` holds the variables of ok runs.  `outputs` is empty if no run printed anything.
     """
 
     keys: tuple[str, ...]
@@ -150,10 +142,7 @@ class RunRecords:
 
 
 def stack_records(records: Sequence[Record | None]) -> tuple[Stack, ...]:
-    """Return the values of the records in stacks.
-
-    Values with equal name, dtype, shape and attributes share a stack.
-    """
+    """Return the values of the records in stacks of equal name, dtype, shape and attributes."""
     groups: dict[tuple[Any, ...], list[tuple[int, Datum]]] = {}
     for row, record in enumerate(records):
         if record is None:

@@ -1,7 +1,6 @@
 """Variables of a result file: their declarations, run metadata, reserved names and accuracy warnings.
 
-The `comment` of a variable names the equation or table of the paper.  A variable of a user function needs no
-declaration, because its record holds the attributes.
+A variable of a user function needs no declaration, because its record holds the attributes.
 """
 
 from __future__ import annotations
@@ -56,11 +55,8 @@ class Variable:
 
     `dims` lists the dimensions after the axes of the study.  Values above `limit` may be inaccurate, and `warning`
     gives the reason and the remedy.  `label` is a short text for figures, with mathematics between dollar signs.
-    `headline` is 1 for the variable that a study shows by default.  `headline` is 0 for a variable that a study never
-    shows by default.
-
-    `is_determined` is False if rounding decides the values, such as the signs of vectors.  `better` is "lower",
-    "higher" or a text such as "nearest 0.95".  `estimand` is "win", "geometric_mean" or "mean".
+    `headline` is 1 for the variable that a study shows by default, and 0 for a variable that it never shows by default.
+    `is_determined` is False if rounding decides the values, such as the signs of vectors.
     """
 
     name: str
@@ -107,10 +103,7 @@ def to_losses(values: npt.NDArray[np.float64], better: str) -> npt.NDArray[np.fl
 
 
 def parse_better(text: str) -> tuple[str, float]:
-    """Return the direction and the target in a text such as "nearest 0.95".
-
-    Raises ParameterError if the text is not valid.
-    """
+    """Return the direction and the target in a text such as "nearest 0.95".  Raises ParameterError."""
     direction, _, rest = text.strip().partition(" ")
     if direction in ("", LOWER, HIGHER) and not rest:
         return direction, 0.0
@@ -180,8 +173,7 @@ def find_group_name(phase: str) -> str | None:
     return None if phase == MAIN else PREFIX + phase
 
 
-# run_output: what a run printed
-_RESERVED = frozenset({*RUN_METADATA, "run_output", *map(find_group_name, EARLIER_PHASES)})
+_RESERVED = frozenset({*RUN_METADATA, *map(find_group_name, EARLIER_PHASES)})
 """Names that a result file uses itself."""
 
 
@@ -218,7 +210,6 @@ def list_accuracy_warnings(data: xr.Dataset) -> Iterator[str]:
 
 
 def _count_runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:
-    """Return the number of distinct runs at the true entries of `where`."""
     return len(np.unique(data["run_key"].values[where])) if "run_key" in data else int(np.count_nonzero(where))
 
 

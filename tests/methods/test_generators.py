@@ -38,7 +38,7 @@ def test_a_captured_generator_is_refused_by_name_and_nothing_else_is(study_of, k
     if kind == "captured":
         with pytest.raises(StudyError, match=rf"^`{re.escape(variable)}.*`rng`") as caught:
             study_of(source, way)
-        assert "is a random generator, whose draws every worker would repeat" in str(caught.value)
+        assert "holds a random generator, whose draws every worker would repeat" in str(caught.value)
         assert len(str(caught.value).splitlines()) == 1
     elif (name, way) != ("a generator without a state", "object"):  # it cannot be pickled
         assert len(study_of(source, way)) == 2
@@ -46,7 +46,7 @@ def test_a_captured_generator_is_refused_by_name_and_nothing_else_is(study_of, k
 
 def test_a_generator_of_a_helper_module_is_refused_if_it_is_used(tmp_path, study_of):
     (tmp_path / "toy_draws.py").write_text("import random\nrng = random.Random(1)\ntable = [1, 2]\n")
-    with pytest.raises(StudyError, match="`toy_draws.rng` of .* is a random generator"):
+    with pytest.raises(StudyError, match="`toy_draws.rng` of .* holds a random generator"):
         study_of("import toy_draws\ndef f(seed):\n    return toy_draws.rng.random()\n", "file")
     assert study_of("import toy_draws\ndef f(seed):\n    return toy_draws.table[seed]\n", "file")
 
@@ -58,5 +58,5 @@ def test_a_lambda_and_a_partial_of_a_cell():
         with pytest.raises(StudyError, match="`rng` of f"):
             check_generators(eval(source, vars(module)), "f")
     check_generators(functools.partial(eval("lambda seed, a: a", vars(module)), a=np.ones(2)), "f")
-    with pytest.raises(StudyError, match="`argument 1` of f"):
+    with pytest.raises(StudyError, match="`f` holds"):
         check_generators(functools.partial(max, np.random.PCG64(0)), "f")

@@ -77,7 +77,7 @@ class SpringCase(BoundCase):
     @property
     def setup(self):
         code = self.method.code
-        return canonical_json({**code.identity, "problem": self.method.problem.content, "mass": self.mass})
+        return canonical_json({"code": code.fingerprint, "problem": self.method.problem.content, "mass": self.mass})
 
     def run(self, share):
         found = self.method.function(self.method.problem, self.mass)

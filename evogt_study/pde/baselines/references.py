@@ -73,7 +73,7 @@ def make_reference(
         stored.check(problem, run.grid.observed_times)
         return Reference(("stored", stored.digest), lambda nodes, times: stored.evaluate(nodes)[stored.locate(times)])
     if isinstance(name, UserCode):
-        return Reference(("function", canonical_json(name.identity)), partial(_call_function, name.load()))
+        return Reference(("function", canonical_json({"code": name.fingerprint})), partial(_call_function, name.load()))
     if name is None or name == EXACT:
         if name is not None and problem.exact is None:
             raise ProblemError("`reference` must not be exact for a problem without `exact`")

@@ -162,7 +162,7 @@ class Evolution(ProblemCase):
             return {}
         code = self.method.references.get(str(given.reference))
         if code is not None:
-            return {"reference": canonical_json(code.identity)}
+            return {"reference": canonical_json({"code": code.fingerprint})}
         content: dict[str, Value] = {"reference": given.reference}
         if given.reference in references.SIZED and given.reference_points is not None:
             content["reference_points"] = given.reference_points

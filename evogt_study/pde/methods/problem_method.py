@@ -98,14 +98,14 @@ class ProblemSource:
         if isinstance(loaded, (FormulaProblem, FieldProblem)):
             content = loaded.key_content
             if isinstance(given, UserCode) and isinstance(loaded, FieldProblem) and loaded.terms is not None:
-                content["code"] = dict(given.identity)
+                content["code"] = {"code": given.fingerprint}
             parameters = {name: declare_formula_parameter(name) for name in sorted(loaded.parameters)}
             return ProblemSource(loaded.name or "problem", parameters, content, loaded.until, loaded)
         if not isinstance(given, UserCode):
             raise StudyError(f"`problem` must be a formula problem or a function, got {type(given).__name__}")
         name = Path(given.reference).name if ".py:" in given.reference else given.reference
         make = partial(_make_problem, loaded, name, given)
-        return ProblemSource(name, read_signature(loaded, name), dict(given.identity), make)
+        return ProblemSource(name, read_signature(loaded, name), {"code": given.fingerprint}, make)
 
 
 def declare_formula_parameter(name: str) -> Parameter:
@@ -178,7 +178,7 @@ class Usage:
     def _write_entry(self, name: str, value: Value) -> str:
         """Return the text of a parameter and its value, or "" for its default value."""
         if name == "reference" and (code := self._references.get(str(value))) is not None:
-            text = canonical_json(code.identity)
+            text = canonical_json({"code": code.fingerprint})
         else:
             text = canonical_json(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
         if text == self._default_texts.get(name):

@@ -72,7 +72,7 @@ class UserSolver(UserFunction, ProblemMethod):
         """Common part of the setups of all cases, with the code, the problem and the output."""
         fixed = {"problem": self.content_text, "times": canonical_json(self.output.times), **self.output.texts}
         common = {name: canonical_json(value) for name, value in self.describe_streams().items()}
-        return json_object({"code": canonical_json(self.code.identity), **fixed, **common})
+        return json_object({"code": canonical_json({"code": self.code.fingerprint}), **fixed, **common})
 
 
 class UserSolverCase(UserCase):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
-from evogt_study.formulas import SPACE, evaluate_all, evaluate_formula, prepare, symbol
+from evogt_study.formulas import SPACE, evaluate_formula, prepare, symbol
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import NonSeparable, Separable, SpaceTimeFunction
 from evogt_study.pde.numerics import Array, QuadratureRule
@@ -309,7 +309,7 @@ def _test_identity(
     """Return the defect for each product of test functions, and the integrals of fluxes and squares, (K, ..., K)."""
     axes = np.meshgrid(*[line.nodes for line in lines], indexing="ij", sparse=True)  # factors of one x are cheap
     expressions = (identity.residual, *[component for _, component in identity.flux])
-    found = evaluate_all(expressions, {**values, **dict(zip(SPACE, axes, strict=False))})
+    found = prepare(expressions, {})({**values, **dict(zip(SPACE, axes, strict=False))})
     residual, *flux = [np.broadcast_to(each, [len(line.nodes) for line in lines]) for each in found]
     defect, ones = _integrate_products(residual, [line.values for line in lines]), [line.ones for line in lines]
     for (axis, _), component in zip(identity.flux, flux, strict=True):
