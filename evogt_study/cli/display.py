@@ -33,19 +33,15 @@ BAR_WIDTH = 30
 MAX_MESSAGES = 10
 
 
-@contextmanager
-def show_progress(quiet: bool) -> Iterator[Listener | None]:
-    """Yield the listener that displays progress on standard error, or None if `quiet`."""
+def make_listener(quiet: bool) -> Listener | None:
+    """Return a listener that displays progress on standard error, or None if `quiet`.
+
+    Outside of a terminal, it prints a line at the start and the end of each phase, and every few seconds between.
+    """
     if quiet or sys.stderr is None:  # None in a process without standard error
-        yield None
-    elif sys.stderr.isatty():
-        yield _draw_bar
-    else:
-        yield _make_progress_lines()
-
-
-def _make_progress_lines() -> Listener:
-    """Return a listener that prints a line at the start and the end of each phase, and every few seconds between."""
+        return None
+    if sys.stderr.isatty():
+        return _draw_bar
     last: dict[str, float] = {}
 
     def print_progress(event: ProgressEvent) -> None:
@@ -199,10 +195,10 @@ def print_result(
         with open_phases(path) as groups:
             summary = summarize(groups)
     found = summary.phases
-    with show_progress(quiet) as listener:
-        for phase, each in reversed(found.items()):  # the pilot first
-            # only for a result that was complete: other results have shown their progress
-            Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).report(final=True)
+    listener = make_listener(quiet)
+    for phase, each in reversed(found.items()):  # the pilot first
+        # only for a result that was complete: other results have shown their progress
+        Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).report(final=True)
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     if as_json:
         print_json({"result": str(path), "complete": True, "phases": describe_runs_as_json(found)})

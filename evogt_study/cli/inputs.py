@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import reduce
+from itertools import chain
 from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,39 @@ if TYPE_CHECKING:
 PATH = click.Path(path_type=Path)
 
 
+# --- declarations of commands -----------------------------------------------------------------------------------------
+
+
+class Command(click.Command):
+    """Command with options under headings."""
+
+    groups: Mapping[str, Sequence[click.Option]]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each group under its heading.  The last group has the option --help."""
+        for number, (heading, options) in enumerate(self.groups.items(), 1):
+            listed = [*options, self.get_help_option(ctx)] if number == len(self.groups) else options
+            with formatter.section(heading):
+                formatter.write_dl([row for each in listed if each and (row := each.get_help_record(ctx))])
+
+
+def make_command(
+    arguments: Sequence[click.Argument],
+    options: Sequence[click.Option] | Mapping[str, Sequence[click.Option]],
+    **more: Any,
+) -> Callable[[Callable[..., None]], Command]:
+    """Return a decorator that makes a function a command, whose help lists the options, by heading for a mapping."""
+    groups = options if isinstance(options, Mapping) else {"Options": options}
+
+    def decorate(function: Callable[..., None]) -> Command:
+        params: list[click.Parameter] = [*arguments, *chain(*groups.values())]
+        made = click.command(cls=Command, params=params, **more)(function)
+        made.groups = groups
+        return made
+
+    return decorate
+
+
 class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.3
     """Different names, separated by commas."""
 
@@ -42,16 +75,23 @@ class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before c
         return tuple(dict.fromkeys(name.strip() for name in parts if name.strip()))
 
 
-def option(flags: str, metavar: str, help: str, **options: Any) -> Callable[..., Any]:
+def option(flags: str, metavar: str, help: str, **more: Any) -> click.Option:
     """Return an option with `flags` such as "-o --output", or "--at points" to name the parameter.
 
     An option without a metavar is a flag.  The metavar "NAME,..." accepts several names.  The help shows the default.
     """
     if metavar.endswith(",..."):
-        options.setdefault("type", _Names())
-    shown = options.get("default") not in (None, "", ())
-    options |= {"metavar": metavar, "show_default": shown} if metavar else {"is_flag": True}
-    return click.option(*flags.split(), help=help, **options)
+        more.setdefault("type", _Names())
+    elif metavar in ("PATH", "FOLDER", "STUDY.toml", "FILE.py"):
+        more["type"] = PATH
+    shown = more.get("default") not in (None, "", ())
+    more |= {"metavar": metavar, "show_default": shown} if metavar else {"is_flag": True}
+    return click.Option(flags.split(), help=help, **more)
+
+
+def argument(name: str, metavar: str, **more: Any) -> click.Argument:
+    """Return an argument, by default a path."""
+    return click.Argument([name], metavar=metavar, **{"type": PATH, **more})
 
 
 def _read_points(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Mapping[str, str]:
@@ -60,28 +100,25 @@ def _read_points(ctx: click.Context, param: click.Parameter, values: tuple[str, 
     return read_point(",".join(values))
 
 
-study_file_argument = click.argument("study_file", metavar="STUDY.toml", type=PATH)
-result_argument = click.argument("file", metavar="FILE.nc", type=PATH)
-assignments_argument = click.argument("assignments", metavar="[KEY=VALUE]...", nargs=-1)
-result_option = option("-o --output", "PATH", "Result file.  [default: results/NAME.nc]", type=PATH)
-at_option = option(
-    "--at", "AXIS=VALUE,...", "Select these axis values.", type=str, multiple=True, callback=_read_points
-)
-over_option = option("--over", "AXIS,...", "Axes whose values are the sample.  [default: seed]")
-units_option = option("--units", "AXIS,...", "Axes in --over whose values are independent samples.  [default: seed]")
-confidence_option = option("--confidence", "LEVEL", "Confidence level.", default=0.95)
-pilot_option = option("--pilot", "", "Use the runs of the pilot.")
-json_option = option("--json as_json", "", "Print one JSON document instead of text.")
-strict_option = option("--strict", "", "Exit with code 1 if runs failed.")
-quiet_option = option("-q --quiet", "", "Show no progress.")
-code_option = option(
-    "--code", "FILE.py", "File, folder or module with the code of the study.  [default: beside the study]", type=PATH
+STUDY_FILE, RESULT_FILE = argument("study_file", "STUDY.toml"), argument("file", "FILE.nc")
+ASSIGNMENTS = argument("assignments", "[KEY=VALUE]...", nargs=-1, type=str)
+OUTPUT = option("-o --output", "PATH", "Result file.  [default: results/NAME.nc]")
+AT = option("--at", "AXIS=VALUE,...", "Select these axis values.", type=str, multiple=True, callback=_read_points)
+OVER = option("--over", "AXIS,...", "Axes whose values are the sample.  [default: seed]")
+UNITS = option("--units", "AXIS,...", "Axes in --over whose values are independent samples.  [default: seed]")
+CONFIDENCE = option("--confidence", "LEVEL", "Confidence level.", default=0.95)
+PILOT = option("--pilot", "", "Use the runs of the pilot.")
+JSON = option("--json as_json", "", "Print one JSON document instead of text.")
+STRICT = option("--strict", "", "Exit with code 1 if runs failed.")
+QUIET = option("-q --quiet", "", "Show no progress.")
+CODE = option("--code", "FILE.py", "File, folder or module with the code of the study.  [default: beside the study]")
+SCHEDULER = (
+    option("--scheduler", "ADDRESS", "Use a running Dask scheduler, such as tcp://host:8786."),
+    option("--scheduler-file", "PATH", "Use the Dask scheduler whose address is in this file."),
 )
 _TYPES: Mapping[str, Mapping[str, Any]] = {
-    "int | None": {"type": int},
-    "float | None": {"type": float},
-    "Sequence[str | Path]": {"type": PATH, "multiple": True},
-}
+    "int | None": {"type": int}, "float | None": {"type": float}, "Sequence[str | Path]": {"multiple": True}
+}  # fmt: skip
 """Click settings for the fields of `RunOptions`, by annotation."""
 
 
@@ -94,24 +131,11 @@ def as_option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-_FIELD_OPTIONS = {
-    each.name: option(as_option(each.name), each.metadata["metavar"], each.metadata["help"], default=each.default,
-                      **_TYPES.get(str(each.type), {}))
+RUN_OPTIONS = {
+    each.name: option(as_option(each.name), **each.metadata, default=each.default, **_TYPES.get(str(each.type), {}))
     for each in fields(RunOptions)
-}  # fmt: skip
-workers_option, reuse_from_option = _FIELD_OPTIONS["workers"], _FIELD_OPTIONS["reuse_from"]
-
-
-def _add_all(options: Iterable[Callable[..., Any]]) -> Callable[..., Any]:
-    """Return a decorator that adds options to a command, in their order."""
-    return lambda command: reduce(lambda made, add: add(made), reversed([*options]), command)
-
-
-run_options = _add_all(_FIELD_OPTIONS.values())
-scheduler_options = _add_all([
-    option("--scheduler", "ADDRESS", "Use a running Dask scheduler, such as tcp://host:8786."),
-    option("--scheduler-file", "PATH", "Use the Dask scheduler whose address is in this file.", type=PATH),
-])  # fmt: skip
+}
+"""Options for the fields of `RunOptions`."""
 
 
 def make_run_options(given: Mapping[str, Any]) -> RunOptions:
@@ -123,23 +147,6 @@ def make_run_options(given: Mapping[str, Any]) -> RunOptions:
         for name in given:
             text = text.replace(f"`{name}`", f"`{as_option(name)}`")
         raise InputError(text) from None
-
-
-class Command(click.Command):
-    """A command whose help lists its options under the headings of `groups`."""
-
-    def __init__(self, *args: Any, groups: Mapping[str, str] | None = None, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.groups = groups or {}
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the groups of options, then the other options."""
-        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-        rows = {str(each.name): row for each in options if (row := each.get_help_record(ctx))}
-        groups = {heading: [rows.pop(name) for name in names.split()] for heading, names in self.groups.items()}
-        for heading, listed in {**groups, "Other" if groups else "Options": list(rows.values())}.items():
-            with formatter.section(heading):
-                formatter.write_dl(listed)
 
 
 def read_task(text: str) -> tuple[int, ...]:

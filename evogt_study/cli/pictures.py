@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from evogt_study.cli import display, inputs
+from evogt_study.cli.inputs import option
 from evogt_study.errors import InputError
 from evogt_study.text import escape_text, print_line
 
@@ -36,38 +37,31 @@ def _read_numbers(example: str, sign: str, count: int | None, most: float) -> An
     return read
 
 
-@click.command(
-    cls=inputs.Command,
-    groups={
-        "What to draw": "variable x hue col over at pilot",
-        "Appearance": "title xlabel ylabel xscale yscale slope size",
-        "Files": "output caption",
-    },
-)
-@inputs.result_argument
-@click.argument("kind", metavar="[KIND]", required=False)
-@inputs.option("-o --output", "PATH", "Figure: .png, .pdf or .svg.  [default: beside FILE.nc]", type=inputs.PATH)
-@inputs.option("--variable", "NAME", "Variable to draw.  [default: the first]")
-@inputs.option("--x", "AXIS", "Axis along x, parameter that follows an axis, or recorded variable.")
-@inputs.option("--hue", "AXIS", "Axis whose values are series, each with a colour and a marker.")
-@inputs.option("--col", "AXIS", "Axis with a panel for each value.")
-@inputs.over_option
-@inputs.at_option
-@inputs.option(
-    "--slope", "P,...", "Slopes of reference lines of a dependence.", type=str,
-    callback=_read_numbers("1,2", ",", None, 1e100),
-)  # fmt: skip
-@inputs.option("--title", "TEXT", "Title above the figure, with mathematics between dollars.", default="")
-@inputs.option("--xlabel", "TEXT", "Label of the horizontal axes.")
-@inputs.option("--ylabel", "TEXT", "Label of the vertical axes.")
-@inputs.option("--xscale", "SCALE", "linear or log.  [default: by the values]")
-@inputs.option("--yscale", "SCALE", "linear or log.  [default: by the values]")
-@inputs.option(
-    "--size", "WxH", "Width and height in inches, such as 3.4x2.6.",
-    callback=_read_numbers("3.4x2.6", "x", 2, MAX_INCHES),
-)  # fmt: skip
-@inputs.option("--caption", "", "Write footnotes and counts into a text file, not into the figure.")
-@inputs.pilot_option
+@inputs.make_command([inputs.RESULT_FILE, inputs.argument("kind", "[KIND]", required=False, type=str)], {
+    "What to draw": [
+        option("--variable", "NAME", "Variable to draw.  [default: the first]"),
+        option("--x", "AXIS", "Axis along x, parameter that follows an axis, or recorded variable."),
+        option("--hue", "AXIS", "Axis whose values are series, each with a colour and a marker."),
+        option("--col", "AXIS", "Axis with a panel for each value."),
+        inputs.OVER, inputs.AT, inputs.PILOT,
+    ],
+    "Appearance": [
+        option("--title", "TEXT", "Title above the figure, with mathematics between dollars.", default=""),
+        option("--xlabel", "TEXT", "Label of the horizontal axes."),
+        option("--ylabel", "TEXT", "Label of the vertical axes."),
+        option("--xscale", "SCALE", "linear or log.  [default: by the values]"),
+        option("--yscale", "SCALE", "linear or log.  [default: by the values]"),
+        option("--slope", "P,...", "Slopes of reference lines of a dependence.", type=str,
+               callback=_read_numbers("1,2", ",", None, 1e100)),
+        option("--size", "WxH", "Width and height in inches, such as 3.4x2.6.",
+               callback=_read_numbers("3.4x2.6", "x", 2, MAX_INCHES)),
+    ],
+    "Files": [
+        option("-o --output", "PATH", "Figure: .png, .pdf or .svg.  [default: beside FILE.nc]"),
+        option("--caption", "", "Write footnotes and counts into a text file, not into the figure."),
+    ],
+    "Other": [],
+})  # fmt: skip
 def plot(
     file: Path, kind: str | None, output: Path | None, slope: tuple[float, ...] | None, caption: bool, pilot: bool,
     **options: Any,
@@ -122,9 +116,7 @@ def write(path: Path, content: bytes) -> None:
     write_file(path, content, tidy=True)
 
 
-@click.command(cls=inputs.Command, groups={"Result": "output"})
-@inputs.result_argument
-@inputs.option("-o --output", "PATH", "Page to write.  [default: beside FILE.nc]", type=inputs.PATH)
+@inputs.make_command([inputs.RESULT_FILE], [option("-o --output", "PATH", "Page to write.  [default: beside FILE.nc]")])
 def report(file: Path, output: Path | None) -> None:
     """Write one HTML page of a result, with statistics, figures and provenance.
 

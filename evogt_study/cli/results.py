@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evogt_study.cli import display, inputs
+from evogt_study.cli.inputs import option
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import InputError
 from evogt_study.text import print_line
@@ -17,16 +18,12 @@ if TYPE_CHECKING:
     from evogt_study.operations.verify import Verification
 
 
-@click.command()
-@click.argument("files", metavar="[LABEL=]FILE.nc...", nargs=-1, required=True)
-@inputs.option("-o --output", "PATH", "New result file.", required=True, type=inputs.PATH)
-@inputs.option(
-    "--study study_file",
-    "STUDY.toml",
-    "Study that includes all runs.  [default: the study of the files, with all axis values]",
-    type=inputs.PATH,
-)
-@inputs.option("--along", "NAME", "Join results of several studies along this new dimension.")
+@inputs.make_command([inputs.argument("files", "[LABEL=]FILE.nc...", nargs=-1, required=True, type=str)], [
+    option("-o --output", "PATH", "New result file.", required=True),
+    option("--study study_file", "STUDY.toml",
+           "Study that includes all runs.  [default: the study of the files, with all axis values]"),
+    option("--along", "NAME", "Join results of several studies along this new dimension."),
+])  # fmt: skip
 def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: str | None) -> None:
     """Join results of one study from several computations, for example some seeds on each machine.
 
@@ -74,11 +71,7 @@ def _read_labels(files: tuple[str, ...]) -> dict[Any, Path]:
     return results
 
 
-@click.command()
-@click.argument("one", metavar="A.nc", type=inputs.PATH)
-@click.argument("other", metavar="B.nc", type=inputs.PATH)
-@inputs.pilot_option
-@inputs.json_option
+@inputs.make_command([inputs.argument("one", "A.nc"), inputs.argument("other", "B.nc")], [inputs.PILOT, inputs.JSON])
 def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
     """Show the runs in which two results differ.
 
@@ -98,13 +91,12 @@ def diff(one: Path, other: Path, pilot: bool, as_json: bool) -> None:
         display.print_lines(found.describe())
 
 
-@click.command()
-@click.argument("file", metavar="FILE.nc|FOLDER", type=inputs.PATH)
-@inputs.option("--rerun", "N", "Compute N runs of each result again.", type=click.IntRange(0), default=0)
-@inputs.option("--seed", "N", "Seed of the choice of these runs.", type=click.IntRange(0), default=0)
-@inputs.code_option
-@inputs.json_option
-def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) -> None:
+@inputs.make_command([inputs.argument("file", "FILE.nc|FOLDER")], [
+    option("--rerun", "N", "Compute N runs of each result again.", type=click.IntRange(0), default=0),
+    option("--seed", "N", "Seed of the choice of these runs.", type=click.IntRange(0), default=0),
+    inputs.CODE, inputs.JSON,
+])  # fmt: skip
+def verify(file: Path, as_json: bool, **options: Any) -> None:
     """Check a result, or a folder that `evogt publish` wrote.  Nothing is executed.
 
     The command checks checksums, schema, run keys, missing runs and values.  In a folder, the command first compares
@@ -116,7 +108,6 @@ def verify(file: Path, rerun: int, seed: int, code: Path | None, as_json: bool) 
     from evogt_study.operations.verify import verify as verified
     from evogt_study.publishing.publish import verify_deposit
 
-    options: dict[str, Any] = {"rerun": rerun, "seed": seed, "code": code}
     if not as_json:
         options["announce"] = lambda files: display.print_lines(f"  executes: {each}" for each in files)
     made = verify_deposit(file, **options) if file.is_dir() else [verified(file, **options)]
@@ -147,10 +138,10 @@ def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@click.command()
-@click.argument("results", metavar="RESULT.nc...", nargs=-1, required=True, type=inputs.PATH)
-@inputs.option("-o --output", "FOLDER", "New folder.", required=True, type=inputs.PATH)
-@inputs.option("--title", "TEXT", "Title of the deposit.  [default: title of the first result]", default="")
+@inputs.make_command([inputs.argument("results", "RESULT.nc...", nargs=-1, required=True)], [
+    option("-o --output", "FOLDER", "New folder.", required=True),
+    option("--title", "TEXT", "Title of the deposit.  [default: title of the first result]", default=""),
+])  # fmt: skip
 def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
     """Write results as a folder to deposit in a repository of research data.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evogt_study.cli import display, inputs
+from evogt_study.cli.inputs import option
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
@@ -29,27 +30,28 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
 
 
-@click.command(
-    cls=inputs.Command,
-    groups={
-        "Result and reuse": "output reuse_from reuse_old_code retry_failed rerun_outdated",
-        "Workers and clusters": "workers memory_limit scheduler scheduler_file task",
-        "Limits": "run_timeout max_failures time_limit",
-    },
-)
-@inputs.study_file_argument
-@inputs.assignments_argument
-@inputs.result_option
-@inputs.run_options
-@inputs.scheduler_options
-@inputs.option("--task", "I/N", "Run as task I of N of an array.  Tasks need only a common folder.")
-@inputs.option(
-    "--time-limit", "TIME", "Stop after this time and keep finished runs.  Use 90 (seconds), 30m, 11h30m or 2d."
-)
-@inputs.option("-n --dry-run", "", "Print the cases, the time and the memory.  Write nothing.")
-@inputs.strict_option
-@inputs.json_option
-@inputs.quiet_option
+_FIELDS = inputs.RUN_OPTIONS
+
+
+@inputs.make_command([inputs.STUDY_FILE, inputs.ASSIGNMENTS], {
+    "Result and reuse": [
+        inputs.OUTPUT, _FIELDS["reuse_from"], _FIELDS["reuse_old_code"], _FIELDS["retry_failed"],
+        _FIELDS["rerun_outdated"],
+    ],
+    "Workers and clusters": [
+        _FIELDS["workers"], _FIELDS["memory_limit"], *inputs.SCHEDULER,
+        option("--task", "I/N", "Run as task I of N of an array.  Tasks need only a common folder."),
+    ],
+    "Limits": [
+        _FIELDS["run_timeout"], _FIELDS["max_failures"],
+        option("--time-limit", "TIME",
+               "Stop after this time and keep finished runs.  Use 90 (seconds), 30m, 11h30m or 2d."),
+    ],
+    "Other": [
+        option("-n --dry-run", "", "Print the cases, the time and the memory.  Write nothing."),
+        inputs.STRICT, inputs.JSON, inputs.QUIET,
+    ],
+})  # fmt: skip
 def run(
     study_file: Path, assignments: tuple[str, ...], output: Path | None, scheduler: str | None,
     scheduler_file: Path | None, task: str | None, time_limit: str | None, dry_run: bool, strict: bool, as_json: bool,
@@ -95,7 +97,7 @@ def run(
                 from evogt_study.workers.dask_executor import connect_to_scheduler
 
                 client = stack.enter_context(connect_to_scheduler(scheduler, scheduler_file))
-            listener = stack.enter_context(display.show_progress(quiet))
+            listener = display.make_listener(quiet)
             summary = run_to_file(study, path, client=client, options=options, listener=listener, print_line=notify)
     if whole and path.exists():
         display.print_result(path, summary, strict=strict, as_json=as_json)
@@ -111,15 +113,14 @@ def prestart_workers(*paths: Path, elsewhere: bool = False) -> None:
         prestart()
 
 
-@click.command()
-@inputs.study_file_argument
-@inputs.assignments_argument
-@inputs.result_option
-@inputs.option("--tasks", "N", "Number of tasks of the array.", type=click.IntRange(1), required=True)
-@inputs.option("--workers", "N", "Number of workers of each task.", type=click.IntRange(1), default=1)
-@inputs.option("--cluster", "SYSTEM", "slurm, pbs, sge or lsf.", default="slurm")
-@inputs.option("--directive directives", "TEXT", "Add a directive to the script: --time=4:00:00.", multiple=True)
-@inputs.option("--print prints", "", "Print the script and do not submit it.")
+@inputs.make_command([inputs.STUDY_FILE, inputs.ASSIGNMENTS], [
+    inputs.OUTPUT,
+    option("--tasks", "N", "Number of tasks of the array.", type=click.IntRange(1), required=True),
+    option("--workers", "N", "Number of workers of each task.", type=click.IntRange(1), default=1),
+    option("--cluster", "SYSTEM", "slurm, pbs, sge or lsf.", default="slurm"),
+    option("--directive directives", "TEXT", "Add a directive to the script: --time=4:00:00.", multiple=True),
+    option("--print prints", "", "Print the script and do not submit it."),
+])  # fmt: skip
 def submit(
     study_file: Path, assignments: tuple[str, ...], output: Path | None, tasks: int, workers: int, cluster: str,
     directives: tuple[str, ...], prints: bool,
@@ -231,12 +232,9 @@ def _describe_precision(precision: Precision, table: RunTable | None) -> str:
     return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} setups have all seeds"
 
 
-@click.command("try")
-@click.argument("file", metavar="STUDY.toml|FILE.nc", type=inputs.PATH)
-@inputs.assignments_argument
-@inputs.pilot_option
-@inputs.code_option
-@inputs.strict_option
+@inputs.make_command([inputs.argument("file", "STUDY.toml|FILE.nc"), inputs.ASSIGNMENTS], [
+    inputs.PILOT, inputs.CODE, inputs.STRICT,
+], name="try")  # fmt: skip
 def try_case(file: Path, assignments: tuple[str, ...], pilot: bool, code: Path | None, strict: bool) -> None:
     """Run one case here and show its return value or its traceback.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evogt_study.cli import display, inputs
+from evogt_study.cli.inputs import option
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import AccuracyWarning, InputError
 from evogt_study.storage.files import STORE, default_result, description_path, runs_folder, store_folder
@@ -29,13 +30,13 @@ PAGE_SECONDS = 60.0
 """Seconds between two HTML pages.  The figures of a page take seconds."""
 
 
-@click.command()
-@click.argument("file", metavar="FILE", type=inputs.PATH)
-@inputs.option("-o --output", "PATH", "Result file of STUDY.toml.  [default: results/NAME.nc]", type=inputs.PATH)
-@inputs.reuse_from_option
-@inputs.option("--watch", "", "Refresh until the study ends.  Stop with Ctrl-C.")
-@inputs.option("--html", "PATH", "Also write an HTML page.  With --watch, refresh it every minute.", type=inputs.PATH)
-@inputs.json_option
+@inputs.make_command([inputs.argument("file", "FILE")], [
+    option("-o --output", "PATH", "Result file of STUDY.toml.  [default: results/NAME.nc]"),
+    inputs.RUN_OPTIONS["reuse_from"],
+    option("--watch", "", "Refresh until the study ends.  Stop with Ctrl-C."),
+    option("--html", "PATH", "Also write an HTML page.  With --watch, refresh it every minute."),
+    inputs.JSON,
+])  # fmt: skip
 def status(
     file: Path, output: Path | None, reuse_from: tuple[Path, ...], watch: bool, html: Path | None, as_json: bool
 ) -> None:
@@ -120,15 +121,11 @@ def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], ht
     return computation.runs
 
 
-@click.command("list")
-@click.argument("folder", metavar="[FOLDER]", default=Path("results"), type=inputs.PATH)
-@inputs.option(
-    "-w --where",
-    "CONDITIONS",
-    "List only results with runs that meet all conditions, and count only these runs: 'n>40 and method=own'.",
-    default="",
-)
-@inputs.json_option
+@inputs.make_command([inputs.argument("folder", "[FOLDER]", default=Path("results"))], [
+    option("-w --where", "CONDITIONS", "List only results with runs that meet all conditions, and count only these "
+           "runs: 'n>40 and method=own'.", default=""),
+    inputs.JSON,
+], name="list")  # fmt: skip
 def list_results(folder: Path, where: str, as_json: bool) -> None:
     """List the results in a folder, by default in results.
 
@@ -165,7 +162,7 @@ def list_results(folder: Path, where: str, as_json: bool) -> None:
         print_line(f"no results{' that meet the conditions' if where else ''} in {folder}")
 
 
-_places = click.argument("places", metavar="[PATH]...", nargs=-1, type=inputs.PATH)
+PLACES = inputs.argument("places", "[PATH]...", nargs=-1)
 
 
 @click.group()
@@ -177,8 +174,7 @@ def store() -> None:
     """
 
 
-@store.command("list")
-@_places
+@store.command("list", params=[PLACES])
 def list_(places: tuple[Path, ...]) -> None:
     """Print the runs in the store of each PATH, a result or a folder of results.  [default: results]
 
@@ -198,11 +194,11 @@ def list_(places: tuple[Path, ...]) -> None:
         print_line("no runs are kept")
 
 
-@store.command("prune")
-@_places
-@inputs.option(
-    "--older-than", "TIME", "Remove only runs that moved to the store longer ago: 90 (seconds), 30m, 11h30m, 2d."
-)
+@store.command("prune", params=[
+    PLACES,
+    option("--older-than", "TIME",
+           "Remove only runs that moved to the store longer ago: 90 (seconds), 30m, 11h30m, 2d."),
+])  # fmt: skip
 def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
     """Remove the store of each PATH, a result or a folder of results.
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from evogt_study.cli import display, inputs
+from evogt_study.cli.inputs import option
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import MIN_UNITS
 from evogt_study.text import print_line, print_text
@@ -23,62 +22,45 @@ OF_STATISTICS = "variables over at statistics units method confidence min_units 
 """Options of `summary` that affect the statistics."""
 
 
-@click.command(
-    cls=inputs.Command,
-    groups={
-        "What to compute": "variables over at statistics ratio orders sensitivity log pilot",
-        "Confidence intervals and missing runs": "method confidence min_units units missing incomplete",
-        "Table layout": "rows columns form digits notation as_json",
-    },
-)
-@inputs.result_argument
-@inputs.option("--variable variables", "NAME,...", "Variables to summarise.  [default: the first]", default=())
-@inputs.option("--over", "AXIS,...", "Dimensions to reduce, or `none`.  [default: seed]")
-@inputs.at_option
-@inputs.option(
-    "--statistic statistics",
-    "NAME,...",
-    "mean, std, median, geometric_mean, min, max or a quantile such as q25.  Add _ci for a confidence interval or _se "
-    "for a standard error.  [default: mean,std,ci,median,median_ci; with --columns: mean,std]",
-    default=(),
-)
-@inputs.option(
-    "--ratio", "A/B", "Also print the ratio of means of two values of the --columns axis, paired by seed.", default=""
-)
-@inputs.option(
-    "--orders",
-    "[AXIS]",
-    "Print observed orders of convergence along a numeric axis or a parameter that depends on it.  "
-    "[default AXIS: the only one]",
-    is_flag=False,
-    flag_value=_ANY,
-)
-@inputs.option(
-    "--sensitivity",
-    "VARIABLE",
-    "Print sensitivity indices for the parameters of a sample.  Use `run_status` to explain failures.",
-)
-@inputs.option("--log", "", "Use the logarithm of the variable for --sensitivity.")
-@inputs.pilot_option
-@inputs.option(
-    "--interval method",
-    "METHOD",
-    "Method for `ci`: bootstrap-t, student or percentile.  [default: bootstrap-t]",
-    default="",
-)
-@inputs.confidence_option
-@inputs.option("--min-units", "N", "Use Student's interval for fewer than N seeds.", default=MIN_UNITS)
-@inputs.units_option
-@inputs.option("--missing", "POLICY", "For missing runs: warn, raise an error or drop silently.", default="warn")
-@inputs.option(
-    "--incomplete", "POLICY", "For seeds with failed runs in pooled means: blocks, setups or omit.", default="blocks"
-)
-@inputs.option("--rows", "NAME,...", "Axes and parameters shown as rows.  [default: all others]")
-@inputs.option("--columns", "AXIS,...", "Axes shown as columns.  Each cell then holds all statistics.", default=())
-@inputs.option("--format form", "FORMAT", "text, markdown, latex or csv.", default="text")
-@inputs.option("--digits", "N", "Number of significant digits.", default=4)
-@inputs.option("--notation", "NAME", "auto (plain from 1e-3 to 1e4), scientific or plain.", default="auto")
-@inputs.json_option
+@inputs.make_command([inputs.RESULT_FILE], {
+    "What to compute": [
+        option("--variable variables", "NAME,...", "Variables to summarise.  [default: the first]", default=()),
+        option("--over", "AXIS,...", "Dimensions to reduce, or `none`.  [default: seed]"),
+        inputs.AT,
+        option("--statistic statistics", "NAME,...",
+               "mean, std, median, geometric_mean, min, max or a quantile such as q25.  Add _ci for a confidence "
+               "interval or _se for a standard error.  [default: mean,std,ci,median,median_ci; with --columns: "
+               "mean,std]", default=()),
+        option("--ratio", "A/B",
+               "Also print the ratio of means of two values of the --columns axis, paired by seed.", default=""),
+        option("--orders", "[AXIS]",
+               "Print observed orders of convergence along a numeric axis or a parameter that depends on it.  "
+               "[default AXIS: the only one]", is_flag=False, flag_value=_ANY),
+        option("--sensitivity", "VARIABLE",
+               "Print sensitivity indices for the parameters of a sample.  Use `run_status` to explain failures."),
+        option("--log", "", "Use the logarithm of the variable for --sensitivity."),
+        inputs.PILOT,
+    ],
+    "Confidence intervals and missing runs": [
+        option("--interval method", "METHOD",
+               "Method for `ci`: bootstrap-t, student or percentile.  [default: bootstrap-t]", default=""),
+        inputs.CONFIDENCE,
+        option("--min-units", "N", "Use Student's interval for fewer than N seeds.", default=MIN_UNITS),
+        inputs.UNITS,
+        option("--missing", "POLICY", "For missing runs: warn, raise an error or drop silently.", default="warn"),
+        option("--incomplete", "POLICY", "For seeds with failed runs in pooled means: blocks, setups or omit.",
+               default="blocks"),
+    ],
+    "Table layout": [
+        option("--rows", "NAME,...", "Axes and parameters shown as rows.  [default: all others]"),
+        option("--columns", "AXIS,...", "Axes shown as columns.  Each cell then holds all statistics.", default=()),
+        option("--format form", "FORMAT", "text, markdown, latex or csv.", default="text"),
+        option("--digits", "N", "Number of significant digits.", default=4),
+        option("--notation", "NAME", "auto (plain from 1e-3 to 1e4), scientific or plain.", default="auto"),
+        inputs.JSON,
+    ],
+    "Other": [],
+})  # fmt: skip
 def summary(
     file: Path, over: tuple[str, ...] | None, orders: str | None, sensitivity: str | None, log: bool, pilot: bool,
     method: str, confidence: float, min_units: int, digits: int, notation: str, at: Mapping[str, str],
@@ -142,35 +124,26 @@ def _make_rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]
     return [{name: values[tuple(at[i] for i in own)] for name, own, values in listed} for at in places]
 
 
-@click.command(
-    cls=inputs.Command,
-    groups={
-        "What to compare": "variable over at estimand better scale margin",
-        "Tests and failed runs": "failures family confidence units",
-    },
-)
-@inputs.result_argument
-@click.argument("axis", metavar="[AXIS]", required=False)
-@inputs.option("--variable", "NAME", "Variable to compare.  [default: the first]")
-@inputs.option("--over", "AXIS,...", "Axes whose values are the sample.", default="seed")
-@inputs.at_option
-@inputs.option(
-    "--estimand", "NAME", "win, geometric_mean or mean.  [default: as the study declares, else win]", default=""
-)
-@inputs.option("--better", "RULE", 'lower, higher or "nearest 0.95".  [default: as the study declares]', default="")
-@inputs.option("--scale", "NAME", "Scale of the effect: ratio or difference.  [default: ratio if positive]", default="")
-@inputs.option(
-    "--margin",
-    "NUMBER",
-    "Largest difference that counts as equal.  It is relative for ratios.",
-    type=float,
-    default=0.0,
-)
-@inputs.option("--failures", "POLICY", "For failed runs: loss or omit.", default="loss")
-@inputs.option("--family", "NAME", "Tests that are adjusted together: setup or all.", default="setup")
-@inputs.confidence_option
-@inputs.units_option
-@inputs.json_option
+@inputs.make_command([inputs.RESULT_FILE, inputs.argument("axis", "[AXIS]", required=False, type=str)], {
+    "What to compare": [
+        option("--variable", "NAME", "Variable to compare.  [default: the first]"),
+        option("--over", "AXIS,...", "Axes whose values are the sample.", default="seed"),
+        inputs.AT,
+        option("--estimand", "NAME",
+               "win, geometric_mean or mean.  [default: as the study declares, else win]", default=""),
+        option("--better", "RULE", 'lower, higher or "nearest 0.95".  [default: as the study declares]', default=""),
+        option("--scale", "NAME", "Scale of the effect: ratio or difference.  [default: ratio if positive]",
+               default=""),
+        option("--margin", "NUMBER", "Largest difference that counts as equal.  It is relative for ratios.",
+               type=float, default=0.0),
+    ],
+    "Tests and failed runs": [
+        option("--failures", "POLICY", "For failed runs: loss or omit.", default="loss"),
+        option("--family", "NAME", "Tests that are adjusted together: setup or all.", default="setup"),
+        inputs.CONFIDENCE, inputs.UNITS,
+    ],
+    "Other": [inputs.JSON],
+})  # fmt: skip
 def compare(
     file: Path, axis: str | None, over: tuple[str, ...], variable: str | None, at: Mapping[str, str], as_json: bool,
     **options: Any,
@@ -207,10 +180,10 @@ def compare(
     display.print_warning(list_accuracy_warnings(data))
 
 
-@click.command()
-@inputs.result_argument
-@inputs.option("-o --output", "TABLE", "New file: .csv, .parquet or .json.", required=True, type=inputs.PATH)
-@inputs.pilot_option
+@inputs.make_command([inputs.RESULT_FILE], [
+    option("-o --output", "TABLE", "New file: .csv, .parquet or .json.", required=True, type=inputs.PATH),
+    inputs.PILOT,
+])  # fmt: skip
 def export(file: Path, output: Path, pilot: bool) -> None:
     """Write one row for each run as CSV, Parquet or JSON.
 

@@ -8,32 +8,22 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import click
-
 from evogt_study.cli import inputs
+from evogt_study.cli.inputs import option
 from evogt_study.cli.main import FAILED
 from evogt_study.text import print_line, print_text
 
 
-@click.command(
-    cls=inputs.Command,
-    groups={"Numbers and report": "output published board", "Workers": "workers scheduler scheduler_file"},
-    short_help="Run the paper's studies and judge each published number.",
-)
-@click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=inputs.PATH)
-@inputs.option(
-    "-o --output",
-    "PATH",
-    "Folder for results and report.  [default: results/reproduction or results/board]",
-    type=inputs.PATH,
-)
-@inputs.option(
-    "--published", "PATH", "Folder of the published numbers.", type=inputs.PATH, default=Path("data/published")
-)
-@inputs.option("--board", "", "Compare many methods on published problems, with the studies in studies/board.")
-@inputs.workers_option
-@inputs.scheduler_options
-@inputs.quiet_option
+@inputs.make_command([inputs.argument("studies", "[STUDIES]...", nargs=-1)], {
+    "Numbers and report": [
+        option("-o --output", "PATH",
+               "Folder for results and report.  [default: results/reproduction or results/board]"),
+        option("--published", "PATH", "Folder of the published numbers.", default=Path("data/published")),
+        option("--board", "", "Compare many methods on published problems, with the studies in studies/board."),
+    ],
+    "Workers": [inputs.RUN_OPTIONS["workers"], *inputs.SCHEDULER],
+    "Other": [inputs.QUIET],
+}, short_help="Run the paper's studies and judge each published number.")  # fmt: skip
 def reproduce(
     studies: tuple[Path, ...], output: Path | None, published: Path, workers: int | None, scheduler: str | None,
     scheduler_file: Path | None, board: bool, quiet: bool,
@@ -50,7 +40,7 @@ def reproduce(
     studies = studies or (Path("studies/board" if board else "studies/paper"),)
     output = output or Path("results/board" if board else "results/reproduction")
     prestart_workers(*studies, published, elsewhere=bool(scheduler or scheduler_file))
-    from evogt_study.cli.display import show_progress
+    from evogt_study.cli.display import make_listener
     from evogt_study.operations.run import run_all
     from evogt_study.paper.board import check_board
     from evogt_study.paper.published import read_known_differences, read_published
@@ -61,7 +51,7 @@ def reproduce(
     from evogt_study.workers.signals import handle_signals
 
     found = read_studies(studies)
-    with handle_signals(), connect_to_scheduler(scheduler, scheduler_file) as client, show_progress(quiet) as listener:
+    with handle_signals(), connect_to_scheduler(scheduler, scheduler_file) as client:
         # before the runs, which take hours
         if board:
             compare = partial(compare_methods, check_board(published))
@@ -69,7 +59,8 @@ def reproduce(
             compare = partial(judge_results, read_published(published), read_known_differences(published))
         for suffix in ("md", "csv"):
             check_writable(output / f"{'board' if board else 'report'}.{suffix}")
-        results = read_results(run_all(found, output, client=client, options=RunOptions(workers), listener=listener))
+        running = run_all(found, output, client=client, options=RunOptions(workers), listener=make_listener(quiet))
+        results = read_results(running)
     made = compare(results)
     print_text(made.text)
     for name, content in made.files.items():

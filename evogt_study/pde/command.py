@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evogt_study.cli.inputs import Command, option, study_file_argument
+from evogt_study.cli.inputs import STUDY_FILE, make_command, option
 from evogt_study.text import print_line
 
 WORTH = 0.9
@@ -19,14 +19,10 @@ CAUSES = {
 }
 
 
-@click.command(
-    cls=Command,
-    groups={"What to compute": "setups no_check"},
-    short_help="Name the parameter that limits the error of a study, and the gain of a change.",
-)
-@study_file_argument
-@option("--setups", "N", "Number of setups to compute.", type=click.IntRange(1), default=6)
-@option("--no-check", "", "Predict the gain and do not compute the changed runs.")
+@make_command([STUDY_FILE], [
+    option("--setups", "N", "Number of setups to compute.", type=click.IntRange(1), default=6),
+    option("--no-check", "", "Predict the gain and do not compute the changed runs."),
+], short_help="Name the parameter that limits the error of a study, and the gain of a change.")  # fmt: skip
 def advise(study_file: Path, setups: int, no_check: bool) -> None:
     """Name the parameter that limits the error of a study, and the gain of a change.
 

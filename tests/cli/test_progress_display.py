@@ -3,7 +3,7 @@ import sys
 from dataclasses import replace
 from errno import ENOSPC
 
-from evogt_study.cli.display import show_progress
+from evogt_study.cli.display import make_listener
 from evogt_study.operations.progress import ProgressEvent
 from evogt_study.text import CLEAR_LINE, print_line
 
@@ -20,9 +20,8 @@ def test_the_bar_is_red_only_where_runs_failed(monkeypatch):
     for event in (EVENT, replace(EVENT, done=50, final=True)):
         for failed, colour, other in ((0, GREEN, RED), (1, RED, GREEN)):
             monkeypatch.setattr("sys.stderr", Terminal())
-            with show_progress(quiet=False) as listener:
-                listener(replace(event, failed=failed))
-                print_line("a note", err=True)
+            make_listener(quiet=False)(replace(event, failed=failed))
+            print_line("a note", err=True)
             text = sys.stderr.getvalue()
             assert (colour in text, other in text, text.count("#")) == (True, False, 15 if event is EVENT else 30)
             assert text.endswith(f"{CLEAR_LINE}a note\n")  # which replaces a bar, and follows the last one
@@ -34,8 +33,6 @@ def test_progress_that_cannot_be_printed_costs_no_runs(monkeypatch):
         raise OSError(ENOSPC, "No space left on device")
 
     monkeypatch.setattr("sys.stderr.write", full)
-    with show_progress(quiet=False) as listener:
-        listener(EVENT)
+    make_listener(quiet=False)(EVENT)
     monkeypatch.setattr("sys.stderr", None)  # of a process that was started without one
-    with show_progress(quiet=False) as listener:
-        assert listener is None
+    assert make_listener(quiet=False) is None
