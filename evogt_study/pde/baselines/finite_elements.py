@@ -127,38 +127,20 @@ class ElementSpace:
         shape = (len(nodes), int(self.basis.N))
         return sparse.csr_array((np.concatenate(values), (rows.ravel(), columns.ravel())), shape=shape)
 
-    # The search of scikit-fem is slower, because it tests all candidates for each point.  It also raises an error for
-    # points outside of a curved boundary.
+    # The search of scikit-fem is slower, and it raises an error for points outside of a curved boundary.
     def _locate(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
-        """Return the element of each point, and the local coordinates of the point in this element (d, P).
-
-        Raises ParameterError if a point is in no curved element.
-        """
+        """Return the element of each point, and the local coordinates of the point in this element (d, P)."""
         mesh, count = self.basis.mesh, _NEAREST
         corners = np.moveaxis(mesh.doflocs[:, mesh.t[: mesh.dim() + 1]], -1, 0)
-        tree, outside = cKDTree(corners.mean(axis=2)), np.arange(len(nodes))
-        elements, local = np.zeros(len(nodes), dtype=np.intp), np.empty_like(nodes)
-        while outside.size:
-            depth = np.empty(len(outside))
-            for part in np.array_split(
-                np.arange(len(outside)), -(-len(outside) * count // (_NEAREST * POINTS_AT_ONCE))
-            ):
-                places = outside[part]
-                nearest = np.asarray(tree.query(nodes[places], k=range(1, min(count, tree.n) + 1))[1])
-                # Choose the candidate in which the point lies deepest.  On a face, two candidates give equal values.
-                chosen = corners[nearest]
-                offset = nodes[places][:, None] - chosen[..., 0]
-                inner = np.linalg.solve(np.asarray(chosen[..., 1:] - chosen[..., :1]), offset[..., None])[..., 0]
-                depths = np.minimum(inner.min(axis=2), 1.0 - inner.sum(axis=2))
-                best = np.arange(len(places)), np.argmax(depths, axis=1)
-                depth[part] = depths[best]
-                # a point outside of the mesh keeps the nearest element
-                inside = (depth[part] >= -_ROUNDING) | (count == _NEAREST)
-                elements[places[inside]] = nearest[best][inside]
-                local[places[inside]] = inner[best][inside]
-            if count >= min(MOST_NEAREST, tree.n):
-                break
-            outside, count = outside[depth < -_ROUNDING], 4 * count
+        tree = cKDTree(corners.mean(axis=2))
+        # a point outside of the mesh keeps the first element
+        elements, local, depth = _find_deepest(corners, tree, nodes, count)
+        while (outside := np.flatnonzero(depth < -_ROUNDING)).size and count < min(MOST_NEAREST, tree.n):
+            count *= 4
+            for part in np.array_split(outside, -(-outside.size * count // (_NEAREST * POINTS_AT_ONCE))):
+                found = _find_deepest(corners, tree, nodes[part], count)
+                inside = found[2] >= -_ROUNDING
+                elements[part[inside]], local[part[inside]], depth[part[inside]] = (each[inside] for each in found)
         if not isinstance(mesh, skfem.MeshTri2):
             return elements, local.T
         # For curved sides, the affine map through the corners finds the element but not the local coordinates.
@@ -169,6 +151,17 @@ class ElementSpace:
                 raise
             wanted = "so large that each point is in a curved triangle, also of the coarser reference"
             raise ParameterError("reference_points", wanted, f"{mesh.nelements} triangles") from error
+
+
+def _find_deepest(corners: Array, tree: Any, nodes: Array, count: int) -> tuple[npt.NDArray[np.intp], Array, Array]:
+    """Return the near element in which each point lies deepest, its local coordinates there, and its depth."""
+    nearest = np.asarray(tree.query(nodes, k=range(1, min(count, tree.n) + 1))[1])
+    chosen = corners[nearest]
+    offset = nodes[:, None] - chosen[..., 0]
+    inner = np.linalg.solve(np.asarray(chosen[..., 1:] - chosen[..., :1]), offset[..., None])[..., 0]
+    depths = np.minimum(inner.min(axis=2), 1.0 - inner.sum(axis=2))
+    best = np.arange(len(nodes)), np.argmax(depths, axis=1)
+    return nearest[best], inner[best], depths[best]
 
 
 def make_element_space(
