@@ -1,11 +1,7 @@
 """Measurements of a run: errors on a validation rule, norms, energies, cross-grid defects and reference coefficients.
 
-One matrix product gives the relative L2 errors (eq:validation_error) at all times:
-
-    || u_{N,r} - u ||_w / || u ||_w,    u_{N,r} = u_b + D psi . (T_r alpha)
-
-The cross-grid defects compare the retained basis on the assembly rule and on another rule (app:cross_grid).  The
-reference coefficients are the final coefficients without the time-step error (tab:temporal_convergence).
+One matrix product gives the relative L2 errors || u_{N,r} - u ||_w / || u ||_w with u_{N,r} = u_b + D psi . (T_r alpha)
+at all times (eq:validation_error).
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.base import Features
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_retained, evaluate_trial
+from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_retained
 from evogt_study.pde.galerkin.system import (
     DenseBasis,
     GalerkinSystem,
@@ -32,23 +28,17 @@ from evogt_study.pde.galerkin.system import (
 from evogt_study.pde.numerics import Array, Quadrature, Trajectory
 
 CELLS = 16
-"""Number of cells of a uniform rule on a line.  Each cell has its own Chebyshev points.  With half as many cells there
-are 14 to 27 % fewer points for slopes of 36 to 20, but the products with the nodes cost 50 % more."""
+"""Number of cells of a uniform rule on a line, each with its own Chebyshev points.  Half as many cells are slower."""
 _RESOLVED = 1e-14
-"""Bound of the last two Chebyshev coefficients of features of size one.  For slopes of 40 the omitted coefficients add
-up to half of the bound.  Rounding of the nodes changes values there by about 3e-15."""
+"""Bound of the last two Chebyshev coefficients of features of size one.  Rounding of the nodes adds about 3e-15."""
 SPARE_POINTS = 1.0
-"""Chebyshev points beyond the number for one layer.  With one extra point, none of 100 spaces with two layers and the
-paper's gamma needs a second attempt."""
-
-
+"""Chebyshev points beyond the number for one layer, which is then enough for two layers."""
 FeatureSums = Callable[[Array], Array]
 """Function that returns sum_j raw_j psi_j at the nodes of a rule, (S, N) -> (S, Q)."""
 _NODES_AT_ONCE = 512
 """Number of nodes in a block of features, gradients and products.  An array of 240 features takes 1 MB."""
 FEATURE_NODES_AT_ONCE = 4096
-"""Number of nodes in a block of features without gradients.  A block of 320 features takes 10 MB.  On a 3-D grid it
-saves a quarter of the time of blocks of 512 nodes."""
+"""Number of nodes in a block of features without gradients, which saves a quarter of the time of blocks of 512."""
 QUARTERS = 4
 """Number of equal time intervals.  The cross-grid defects compare the stiffness at the ends of the intervals."""
 COEFFICIENT_REFERENCES = ("eigendecomposition", "dop853")
@@ -212,27 +202,17 @@ class CrossGridDefects:
     stiffness: float
 
 
-@dataclass(frozen=True, eq=False)
-class AssessedBasis:
-    """Retained basis on the assessment rule, with gradients G~_l (d, Q_a, r) and its mass defect."""
-
-    quadrature: Quadrature
-    gradients: Array
-    mass_defect: float
-
-
-def evaluate_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasis:
-    """Evaluate the gradients and the mass defect of phi~ = T_r^T phi on the `assessment` rule."""
-    count, dimension = assessment.nodes.shape
-    mass = np.zeros((space.rank, space.rank))
-    gradients = np.empty((dimension, count, space.rank))
+def evaluate_basis(space: RetainedSpace, rule: Quadrature) -> tuple[DenseBasis, float]:
+    """Return the basis phi~ = T_r^T phi on the assessment rule, and its mass defect."""
+    (count, dimension), mass = rule.nodes.shape, np.zeros((space.rank, space.rank))
+    basis = DenseBasis(rule, np.empty((count, space.rank)), np.empty((dimension, count, space.rank)))
     for start in range(0, count, _NODES_AT_ONCE):
         block = slice(start, start + _NODES_AT_ONCE)
-        nodes = assessment.nodes[block]
-        psi = space.features.first_order(nodes)
-        values, gradients[:, block] = evaluate_retained(space.domain, psi, nodes, space.transform)
-        mass += assemble_gram(values[None], assessment.weights[block])
-    return AssessedBasis(assessment, gradients, _measure_norm(mass - np.eye(space.rank)))
+        psi = space.features.first_order(rule.nodes[block])
+        found = evaluate_retained(space.domain, psi, rule.nodes[block], space.transform)
+        basis.values[block], basis.gradients[:, block] = found
+        mass += assemble_gram(found[0][None], rule.weights[block])
+    return basis, _measure_norm(mass - np.eye(space.rank))
 
 
 def measure_mass_defect(space: RetainedSpace, rule: Quadrature) -> float:
@@ -247,25 +227,23 @@ def measure_mass_defect(space: RetainedSpace, rule: Quadrature) -> float:
 
 
 def measure_cross_grid(
-    space: RetainedSpace, basis: AssessedBasis, problem: Problem, system: GalerkinSystem, final_time: float
-) -> CrossGridDefects:
-    """Compare mass and stiffness of the retained basis on the assessment rule a and on the assembly rule q."""
-    rule = basis.quadrature
-    # `basis` has gradients only, which are enough for the stiffness of a plain problem
-    nodes = rule.nodes[:0] if problem.plain else rule.nodes
-    values = evaluate_trial(space.domain, space.features, nodes) @ space.transform
-    faces = {face.face: evaluate_on_face(space, rule.faces[face.face]) for face in problem.faces}
-    assessed, _ = assemble_operator(DenseBasis(rule, values, basis.gradients), problem, faces)
+    space: RetainedSpace, assessed: tuple[DenseBasis, float], problem: Problem, system: GalerkinSystem,
+    final_time: float,
+) -> CrossGridDefects:  # fmt: skip
+    """Compare mass and stiffness of the basis of `evaluate_basis` on the assessment rule a and on the rule q."""
+    basis, mass_defect = assessed
+    faces = {face.face: evaluate_on_face(space, basis.rule.faces[face.face]) for face in problem.faces}
+    stiffness, _ = assemble_operator(basis, problem, faces)
     times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if system.autonomous else None].tolist()
 
     # in the spectral norm, like the paper's defects (app:cross_grid)
     def measure_difference(t: float) -> float:
-        matrix, reference = assessed(t), system.stiffness(t)
+        matrix, reference = stiffness(t), system.stiffness(t)
         symmetric = np.array_equal(reference, reference.T)
         norm = _measure_norm if symmetric else lambda any_matrix: float(np.linalg.norm(any_matrix, 2))
         return norm(matrix - reference) / norm(reference)
 
-    return CrossGridDefects(basis.mass_defect, max(map(measure_difference, times)))
+    return CrossGridDefects(mass_defect, max(map(measure_difference, times)))
 
 
 def _measure_norm(symmetric: Array) -> float:
@@ -310,16 +288,11 @@ class CoefficientReference:
             forced = final_time * weights * (system.load(np.zeros(1))[0] @ basis)
             return np.asarray(basis @ (np.exp(exponents) * (system.initial @ basis) + forced))
         solution = scipy.integrate.solve_ivp(
-            system.rate,
-            (0.0, final_time),
-            system.initial,
-            method="DOP853",
+            system.rate, (0.0, final_time), system.initial, method="DOP853",
             # without this SciPy stores every step, and an explicit method takes many steps if K is stiff
             t_eval=[final_time],
-            rtol=self.rtol,
-            atol=self.atol,
-            max_step=self.max_step or np.inf,
-        )
+            rtol=self.rtol, atol=self.atol, max_step=self.max_step or np.inf,
+        )  # fmt: skip
         if not solution.success:
             raise ProblemError(f"dop853 stopped before t = {final_time:g}: {solution.message}")
         return np.asarray(solution.y[:, -1])
