@@ -11,8 +11,14 @@ import numpy as np
 from evogt_study.errors import ProblemError
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import Output
-from evogt_study.pde.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFICATES, certify
-from evogt_study.pde.certificates.reference import SpectralReference, find_reference
+from evogt_study.pde.certificates.certify import (
+    BY_EXACT,
+    BY_REFERENCE,
+    CERTIFICATES,
+    SpectralReference,
+    certify,
+    find_reference,
+)
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import energy_history, norm_history, relative_errors
 from evogt_study.pde.methods.declarations import VARIABLES, measure_reach

@@ -11,9 +11,8 @@ import numpy as np
 
 from evogt_study.errors import RunError
 from evogt_study.pde.certificates.bound import RunFunctions, bound_run, find_knots
-from evogt_study.pde.certificates.certify import certify
+from evogt_study.pde.certificates.certify import certify, find_reference
 from evogt_study.pde.certificates.functions import ProblemData, SampledBasis, TensorGrid
-from evogt_study.pde.certificates.reference import find_reference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains.box import to_box
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid

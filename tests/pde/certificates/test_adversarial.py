@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import InputError, RunError
-from evogt_study.pde.certificates.certify import certify, check_certificates
-from evogt_study.pde.certificates.reference import find_reference
+from evogt_study.pde.certificates.certify import certify, check_certificates, find_reference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid

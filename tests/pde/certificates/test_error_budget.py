@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evogt_study.pde.certificates.certify import BUDGET, certify, split_error
+from evogt_study.pde.certificates.certify import BUDGET, certify, march_semidiscrete, solve_reference, split_error
 from evogt_study.pde.certificates.functions import SpectralSpace
-from evogt_study.pde.certificates.reference import march_semidiscrete, solve_reference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid

@@ -5,7 +5,7 @@ import pytest
 from manufactured import VALIDATION, Manufactured, energy_error
 
 from evogt_study.pde.certificates.bound import bound_run, find_knots
-from evogt_study.pde.certificates.certify import certify
+from evogt_study.pde.certificates.certify import certify, solve_reference
 from evogt_study.pde.certificates.functions import (
     ProblemData,
     SpectralSpace,
@@ -14,7 +14,6 @@ from evogt_study.pde.certificates.functions import (
     is_seen_in_space,
     is_seen_in_time,
 )
-from evogt_study.pde.certificates.reference import solve_reference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays

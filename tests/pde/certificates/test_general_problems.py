@@ -16,9 +16,9 @@ from evogt_study.pde.certificates.certify import (
     certify,
     check_certificates,
     find_certificates,
+    find_reference,
 )
 from evogt_study.pde.certificates.functions import ProblemData, TensorGrid
-from evogt_study.pde.certificates.reference import find_reference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, compute_stage, solve_arrays

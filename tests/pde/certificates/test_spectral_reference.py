@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from evogt_study.pde.certificates.certify import SpectralReference, find_reference, solve_reference
 from evogt_study.pde.certificates.functions import SpectralSpace, TensorGrid
-from evogt_study.pde.certificates.reference import SpectralReference, find_reference, solve_reference
 from evogt_study.pde.problems import BUILT_IN, FormulaProblem
 
 CHANGING = FormulaProblem(
