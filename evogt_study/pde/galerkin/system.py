@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from typing import Any
 
@@ -40,8 +40,6 @@ TIMES_AT_ONCE = 64
 MatrixInTime = Callable[[float], Any]
 Series = Callable[[Array], Array]
 """Function that returns a quantity at given times, (T,) -> (T, ...)."""
-NodalData = tuple[Array | None, Array | None, Array]
-"""Diffusion, source and initial value at the assembly nodes.  None replaces a diffusion or source without profiles."""
 
 
 def assemble_gram(gradients: Array, nodal: Array) -> Array:
@@ -112,18 +110,15 @@ class DenseBasis(Basis):
 
 
 def assemble_operator(
-    basis: Basis, problem: Problem, faces: Mapping[str, Basis], profiles: Array | None = None
+    basis: Basis, problem: Problem, faces: Mapping[str, Basis]
 ) -> tuple[MatrixInTime, MatrixInTime | None]:
-    """Return K and its diffusion part as functions of time.  The diffusion part is None if K has no other part.
-
-    The caller may pass the `profiles` of a scalar diffusion at the nodes to save their evaluation.
-    """
+    """Return K and its diffusion part as functions of time.  The diffusion part is None if K has no other part."""
     if isinstance(problem.diffusion, Tensor):
         upper = problem.diffusion.upper.items()
         tensor = [_assemble(part, basis, partial(basis.tensor_term, *place)) for place, part in upper]
         diffusion = add_functions(tensor)
     else:
-        diffusion = _assemble(problem.diffusion, basis, basis.stiffness, profiles)
+        diffusion = _assemble(problem.diffusion, basis, basis.stiffness)
     parts = [
         _assemble(b, basis, partial(basis.product, basis.values, basis.gradients[axis]))
         for axis, b in enumerate(problem.advection or ())
@@ -141,14 +136,11 @@ def assemble_operator(
     return lambda t: diffusion(t) + others(t), diffusion
 
 
-def _assemble(
-    function: SpaceTimeFunction, basis: Basis, form: Callable[[Array], Any], profiles: Array | None = None
-) -> MatrixInTime:
+def _assemble(function: SpaceTimeFunction, basis: Basis, form: Callable[[Array], Any]) -> MatrixInTime:
     """Return the matrix of a coefficient as a function of time, with one assembly per profile of a separable one."""
     if not isinstance(function, Separable):
         return lambda t: form(function.at(basis.rule.nodes, t))
-    profiles = function.profiles(basis.rule.nodes) if profiles is None else profiles
-    terms: Any = [form(profile) for profile in profiles]
+    terms: Any = [form(profile) for profile in function.profiles(basis.rule.nodes)]
     if function.steady:
         return lambda t: terms[0]  # the factor of this term is one at all times
     terms = np.stack(terms) if isinstance(terms[0], np.ndarray) else terms
@@ -162,15 +154,10 @@ def _assemble(
     return combine
 
 
-def assemble_load(
-    basis: Basis, problem: Problem, faces: Mapping[str, Basis], profiles: Array | None = None
-) -> tuple[Series, Series]:
-    """Return the load b minus the terms of a lifting, and the flux term of the lifting (eq:lifted_load).
-
-    The caller may pass the `profiles` of a separable source at the nodes to save their evaluation.
-    """
+def assemble_load(basis: Basis, problem: Problem, faces: Mapping[str, Basis]) -> tuple[Series, Series]:
+    """Return the load b minus the terms of a lifting, and the flux term of the lifting (eq:lifted_load)."""
     nodes, lifting = basis.rule.nodes, problem.lifting
-    loads = [assemble_moments(problem.source, nodes, basis.project, profiles)]
+    loads = [assemble_moments(problem.source, nodes, basis.project)]
     for data in problem.faces:
         face = faces[data.face]
         loads.append(assemble_moments(data.flux, face.rule.nodes, face.project))
@@ -181,23 +168,21 @@ def assemble_load(
     load = add_functions(loads)
     if lifting is None:
         return load, load
-    rate = assemble_moments(lifting.rate, nodes, basis.project)
-    fluxes = [assemble_moments(q, nodes, partial(basis.project, axis=axis)) for axis, q in enumerate(lifting.flux)]
-    flux = add_functions(fluxes)
+    flux = add_functions(
+        [assemble_moments(q, nodes, partial(basis.project, axis=axis)) for axis, q in enumerate(lifting.flux)]
+    )
     # u_b moves to the right-hand side of the weak form (remark nonhomo)
-    if lifting.lower_order is None:
-        return lambda times: load(times) - rate(times) - flux(times), flux
-    others = assemble_moments(lifting.lower_order, nodes, basis.project)
-    return lambda times: load(times) - rate(times) - flux(times) - others(times), flux
+    moved = [assemble_moments(lifting.rate, nodes, basis.project), flux]
+    if lifting.lower_order is not None:
+        moved.append(assemble_moments(lifting.lower_order, nodes, basis.project))
+    return lambda times: reduce(operator.sub, [part(times) for part in (load, *moved)]), flux
 
 
-def assemble_moments(
-    function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array], profiles: Array | None = None
-) -> Series:
+def assemble_moments(function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array]) -> Series:
     """Return the projected nodal values as a function of times, with one projection per profile of separable data."""
     if not isinstance(function, Separable):
         return lambda times: np.concatenate([project(function(nodes, part)) for part in split_times(times)])
-    terms = project(function.profiles(nodes) if profiles is None else profiles)
+    terms = project(function.profiles(nodes))
     return lambda times: np.asarray(function.evaluate_modulations(times).T @ terms)
 
 
@@ -300,32 +285,40 @@ class GalerkinSystem:
         return np.asarray(rate)
 
 
-# without u_b, because the retained space contains u - u_b, which vanishes on the Dirichlet boundary
-def sample_data(problem: Problem, nodes: Array) -> NodalData:
-    """Evaluate the initial value, and the profiles of diffusion and source, at `nodes` (Q, d)."""
-    initial = problem.initial(nodes) - problem.lift_at(nodes, 0.0)
-    diffusion, source = (
-        part.profiles(nodes) if isinstance(part, Separable) else None for part in (problem.diffusion, problem.source)
-    )
-    return diffusion, source, initial
+@dataclass(frozen=True, eq=False)
+class KnownProfiles:
+    """Profiles of a separable function with values (K, Q) that are known at the assembly nodes."""
+
+    values: Array
+
+    def __call__(self, nodes: Array) -> Array:
+        return self.values
+
+
+def sample_data(problem: Problem, nodes: Array) -> tuple[Problem, Array]:
+    """Return the problem with known profiles of diffusion and source at `nodes`, and the values of u_0 - u_b."""
+
+    def sample(part: Any) -> Any:
+        return replace(part, profiles=KnownProfiles(part.profiles(nodes))) if isinstance(part, Separable) else part
+
+    known = replace(problem, diffusion=sample(problem.diffusion), source=sample(problem.source))
+    return known, problem.initial(nodes) - problem.lift_at(nodes, 0.0)
 
 
 # assembles in retained coordinates, because raw N x N matrices would be ill-conditioned
-def assemble(space: RetainedSpace, problem: Problem, nodal: NodalData | None = None) -> GalerkinSystem:
-    """Assemble stiffness, load and initial value in retained coordinates (eq:raw_to_normalized)."""
+def assemble(space: RetainedSpace, problem: Problem, nodal: tuple[Problem, Array] | None = None) -> GalerkinSystem:
+    """Assemble the system in retained coordinates (eq:raw_to_normalized), given the result of `sample_data`."""
     basis = DenseBasis(space.quadrature, space.values, space.gradients)
     faces = {face.face: evaluate_on_face(space, basis.rule.faces[face.face]) for face in problem.faces}
-    profiles = sample_data(problem, basis.rule.nodes) if nodal is None else nodal
-    return assemble_system(basis, problem, faces, space.project(profiles[2]), profiles)
+    known, initial = sample_data(problem, basis.rule.nodes) if nodal is None else nodal
+    return assemble_system(basis, known, faces, space.project(initial))
 
 
 def assemble_system(
-    basis: Basis, problem: Problem, faces: Mapping[str, Basis], initial: Array, nodal: NodalData | None = None,
-    mass: Any = None,
-) -> GalerkinSystem:  # fmt: skip
+    basis: Basis, problem: Problem, faces: Mapping[str, Basis], initial: Array, mass: Any = None
+) -> GalerkinSystem:
     """Assemble the system of a problem in a basis, with the coefficients `initial` and the sparse matrix `mass`."""
-    diffusion_profiles, source_profiles = nodal[:2] if nodal is not None else (None, None)
-    load, flux = assemble_load(basis, problem, faces, source_profiles)
+    load, flux = assemble_load(basis, problem, faces)
     nodes, weights, lifting, u_b = basis.rule.nodes, basis.rule.weights, None, problem.lifting
 
     def integrate(function: Series) -> Series:  # with few times in memory at once
@@ -341,7 +334,7 @@ def assemble_system(
             energy=integrate(lambda times: reduce(np.add, [part(nodes, times) for part in densities])),
             nodal=partial(u_b.value, nodes),
         )
-    stiffness, diffusion = assemble_operator(basis, problem, faces, diffusion_profiles)
+    stiffness, diffusion = assemble_operator(basis, problem, faces)
     law = problem.reaction if isinstance(problem.reaction, NonlinearReaction) else problem.potential
     return GalerkinSystem(
         stiffness, problem.has_steady_operator, load, initial, lifting, None if law is None else Reaction(law, basis),
