@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.pde.baselines.finite_elements import finite_elements, make_element_reference, make_element_space
+from evogt_study.pde.baselines.finite_elements import finite_elements, make_element_space
+from evogt_study.pde.baselines.references import make_reference
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
@@ -171,7 +172,7 @@ def test_errors_against_finite_elements_are_those_against_the_truth():
     for dt, wanted in ((2e-2, 8.525e-4), (1e-2, 2.131e-4), (5e-3, 5.327e-5)):
         grid = TimeGrid.of(1.0, dt, 2)
         run = Discretisation(dictionary, 0, 1e-12, *rules, grid, INTEGRATORS["implicit_midpoint"]())
-        found = solve_arrays(problem, run, reference=make_element_reference(problem, 100, grid))
+        found = solve_arrays(problem, run, reference=make_reference("finite_elements", problem, run, 100, dt))
         assert found.errors[-1] == pytest.approx(wanted, rel=0.02)
 
 

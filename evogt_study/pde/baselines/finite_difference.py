@@ -2,16 +2,14 @@
 
     u_t = nu Delta_h u - F'(u) + f,    u = 0 on the boundary,    n interior points per direction, h = 1/(n + 1)
 
-Delta_h is the (2d + 1)-point Laplacian.  The eigenvectors are products of sines, and -Delta_h has the eigenvalues
-sum_l 4/h^2 sin^2(pi k_l h/2).  The time integrator is the stabilised semi-implicit scheme (eq:ac_scheme), or the
-implicit midpoint rule for a linear problem (eq:im_retained).
+Delta_h is the (2d + 1)-point Laplacian.  The time integrator is eq:ac_scheme, or eq:im_retained for a linear problem.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
 
 import numpy as np
 import scipy  # imports its subpackages at their first use, so workers start sooner
@@ -22,7 +20,6 @@ from evogt_study.pde.galerkin.problem import Problem, check_terms
 from evogt_study.pde.galerkin.system import split_times
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator, StabilizedSemiImplicit
 from evogt_study.pde.numerics import Array, TimeGrid
-from evogt_study.pde.pipeline import Reference
 
 _MAX_POINTS = 4_000_000
 """Largest number of unknowns of a grid.  A field then takes 32 MB of memory."""
@@ -52,30 +49,11 @@ class GridSolution:
         return np.asarray(interpolator(nodes)).T
 
 
-def make_difference_reference(
-    problem: Problem, points: int, grid: TimeGrid, integrator: Integrator, extrapolated: bool = False
-) -> Reference:
-    """Return the finite-difference solution as a reference for errors.
-
-    If `extrapolated` is True, Richardson extrapolation combines the solutions with the step of `grid` and with half of
-    this step.  The reference then has a coarser version with half the points and half the number of steps.  If
-    `extrapolated` is False, the function returns the reference of the paper, which has no coarser version.
-    """
-
-    def make(points: int, grid: TimeGrid, coarser: Reference | None) -> Reference:
-        def solve(steps: TimeGrid, nodes: Array, times: Array) -> Array:
-            return finite_differences(problem, points, steps, integrator).evaluate(nodes)[steps.positions_of(times)]
-
-        def extrapolate(nodes: Array, times: Array) -> Array:
-            values = solve(grid, nodes, times)
-            halved = TimeGrid(grid.final_time, 2 * grid.steps, tuple(2 * step for step in grid.saved))
-            return values + (solve(halved, nodes, times) - values) / (1.0 - 0.5**integrator.ORDER)
-
-        key = "finite_difference", points, grid, integrator, extrapolated
-        return Reference(key, extrapolate if extrapolated else partial(solve, grid), coarser)
-
-    half = TimeGrid(grid.final_time, (grid.steps + 1) // 2, ())
-    return make(points, grid, make(max(1, points // 2), half, None) if extrapolated else None)
+def extrapolate_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
+    """Return the Richardson extrapolation of the solutions with the step of `grid` and with half of this step."""
+    halved = TimeGrid(grid.final_time, 2 * grid.steps, tuple(2 * step for step in grid.saved))
+    whole, half = (finite_differences(problem, points, steps, integrator) for steps in (grid, halved))
+    return replace(whole, fields=whole.fields + (half.fields - whole.fields) / (1.0 - 0.5**integrator.ORDER))
 
 
 def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
@@ -127,10 +105,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
 
 
 def check_differences(problem: Problem, points: int, integrator: Integrator, name: str = "points") -> None:
-    """Raise ParameterError or ProblemError if finite differences cannot solve `problem`.
-
-    The argument `name` is the name of the number of points in the message.
-    """
+    """Raise ParameterError or ProblemError if finite differences cannot solve `problem` with these `points`."""
     find_constant_diffusion(problem)
     if type(integrator) not in ADVANCED:
         known = " or ".join(str(kind.name) for kind in ADVANCED)
@@ -158,10 +133,7 @@ def estimate_difference_memory(dimension: int, points: int, observed: int) -> fl
 
 
 def apply_sine_transform(values: Array) -> Array:
-    """Return the orthonormal DST-I in all directions, which is its own inverse.
-
-    Up to `MAX_FOLDED` points per direction, the transform is a matrix product.
-    """
+    """Return the orthonormal DST-I in all directions, which is its own inverse."""
     if len(values) > MAX_FOLDED:
         return np.asarray(scipy.fft.dstn(values, type=1, norm="ortho"))
     even, odd = _fold_sines(len(values))
@@ -190,11 +162,7 @@ def _fold_sines(points: int) -> tuple[Array, Array]:
 
 # One transform diagonalises every step only if nu is constant.
 def find_constant_diffusion(problem: Problem) -> float:
-    """Return the constant diffusion nu of a problem.
-
-    Raises ProblemError if nu is not a positive constant, if the problem has a lifting, or if the domain is not the unit
-    cube.
-    """
+    """Return the constant diffusion of a problem that finite differences can solve.  Raises ProblemError."""
     check_domain(problem.domain, "finite differences")
     if problem.lifting is not None:
         raise ProblemError("finite differences must have zero boundary values, got a problem with a lifting")

@@ -28,7 +28,6 @@ from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.integrators.flux_system import FieldSolution, FieldSpace, FluxSystem, march_fields
 from evogt_study.pde.integrators.runge_kutta import ImplicitSteps, Tableau, factorise
 from evogt_study.pde.numerics import Array, Quadrature, TimeGrid
-from evogt_study.pde.pipeline import Reference
 from evogt_study.pde.problems.fields import FieldData
 
 SparseMatrix = sparse.csr_array[np.float64]
@@ -347,40 +346,27 @@ def count_nodes(dimension: int, unknowns: int, degree: int | None = None) -> int
     return int(factorial(dimension) * ((unknowns + 1) * (degree // 2 + 1)) ** dimension)
 
 
-def make_element_reference(problem: Problem | FieldData, size: int, grid: TimeGrid) -> Reference:
-    """Return a reference with quadratic elements and the tableau `SDIRK_4`.
+def solve_by_quadratic_elements(
+    problem: Problem | FieldData, size: int, grid: TimeGrid
+) -> ElementSolution | FieldSolution:
+    """Solve `problem` by quadratic elements and `SDIRK_4`, with `size` cells per direction or refinements."""
+    if isinstance(problem, Problem):
+        return finite_elements(problem, make_element_space(problem.domain, 2, size, _DEGREE), grid)
+    return solve_fields_by_elements(problem, 2, size, _DEGREE, grid)
 
-    The `size` is the number of cells per direction of a box, or the number of refinements of triangles.  The coarser
-    version has elements of twice the size, or one refinement less, and half the number of steps.
 
-    Raises ParameterError or ProblemError if the elements cannot solve the problem.
-    """
+def check_quadratic_elements(problem: Problem | FieldData, size: int) -> int:
+    """Raise ParameterError or ProblemError for an invalid reference, and return the size of its coarser version."""
     check_element_space(problem.domain, size, _DEGREE)
     if isinstance(problem, Problem) and problem.potential is not None:
         raise ProblemError("finite_elements must have a problem without `potential`. State -F'(u) as `reaction`")
-
-    def make(size: int, grid: TimeGrid, coarser: Reference | None) -> Reference:
-        def solve(nodes: Array, times: Array) -> Array:
-            if isinstance(problem, Problem):
-                space = make_element_space(problem.domain, 2, size, _DEGREE)
-                values = finite_elements(problem, space, grid).evaluate(nodes)
-            else:
-                values = solve_fields_by_elements(problem, 2, size, _DEGREE, grid).evaluate(nodes)
-            return values[grid.positions_of(times)]
-
-        return Reference(("finite_elements", size, grid), solve, coarser)
-
-    wider = size - 1 if isinstance(problem.domain, Triangulated) else size // 2
-    half = TimeGrid(grid.final_time, (grid.steps + 1) // 2, ())
-    return make(size, grid, make(max(1, wider), half, None))
+    return max(1, size - 1 if isinstance(problem.domain, Triangulated) else size // 2)
 
 
 def pod_galerkin(
     problem: Problem, unknowns: int, grid: TimeGrid, count: int, training_time: float, degree: int | None = None
 ) -> tuple[ElementSolution, dict[str, float]]:
-    """Solve `problem` in the leading `count` POD modes of a solution by `p1_fem` (Kunisch and Volkwein 2001).
-
-    The modes come from the states of `p1_fem` up to `training_time`.
+    """Solve `problem` in the leading POD modes of `p1_fem` up to `training_time` (Kunisch and Volkwein 2001).
 
     Return the solution, and a dictionary with the number of modes and the CPU seconds of the basis and of the steps.
     """

@@ -1,15 +1,12 @@
 """Solutions that replace an unknown exact solution in errors, by their names in a study file.
 
-`refined` is the paper's method with more features, a finer rule and a smaller step.  A stored solution has the
-coefficients of its features, so its values at any points need no problem:
-
-    u(x, t) = u_b(x, t) + D(x) psi(x) . c(t),    c = T_r alpha
+A stored solution has the coefficients of its features: u(x, t) = u_b(x, t) + D(x) psi(x) . c(t) with c = T_r alpha.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -21,12 +18,24 @@ import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError, ResultError, shorten
 from evogt_study.methods.code import UserCode
-from evogt_study.pde.baselines.finite_difference import check_differences, make_difference_reference
+from evogt_study.pde.baselines.finite_difference import (
+    check_differences,
+    extrapolate_differences,
+    finite_differences,
+)
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import Domain, describe_domain, make_domain
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import evaluate_trial
-from evogt_study.pde.numerics import MAX_GAUSS_POINTS, MAX_NODES, Array, Labelled, QuadratureRule, TriangleRule
+from evogt_study.pde.numerics import (
+    MAX_GAUSS_POINTS,
+    MAX_NODES,
+    Array,
+    Labelled,
+    QuadratureRule,
+    TimeGrid,
+    TriangleRule,
+)
 from evogt_study.pde.pipeline import Discretisation, Reference, solve_arrays
 from evogt_study.pde.problems.expressions import make_space_time_function
 from evogt_study.pde.problems.terms import parse_term
@@ -45,12 +54,9 @@ _SEED = 1_000_003
 FEATURES, _STEPS = (3, 2), (8, 4)
 """Factors of the numbers of features and steps, for the refined reference and for its coarser version.
 
-With order two, the steps of the coarser version leave a sixteenth of the error of the time steps.  So they add less
-than a tenth of the error to the distance between both versions."""
+The steps of the coarser version leave a sixteenth of the error of the time steps, which is less than a tenth."""
 _POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
-"""Factors of the points per direction, for the refined reference and its coarser version, by the dimension.
-
-The factors are smaller in more dimensions, because the number of nodes grows with a power of the factor."""
+"""Factors of the points per direction, for the refined reference and its coarser version, by the dimension."""
 COEFFICIENTS = "feature_coefficients"
 """Name of the file variable with the coefficients of a stored solution."""
 _PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
@@ -65,8 +71,8 @@ def make_reference(
 ) -> Reference | None:  # fmt: skip
     """Return the reference for the errors of `run`, or None for the exact solution.
 
-    The `name` can also be a stored solution, or a user function of nodes (Q, d) and a time that returns u (Q,).  A
-    problem with several fields needs its own function `solve`.
+    The `name` can also be a user function of nodes (Q, d) and a time that returns u (Q,).  A problem with several
+    fields needs its own function `solve`.
     """
     if isinstance(name, StoredSolution):
         stored = name
@@ -81,24 +87,42 @@ def make_reference(
     if name == REFINED:
         steps = [run.grid.dt / count for count in _STEPS] if dt is None else [dt, 2.0 * dt]
         fine, coarse = (refine_run(run, problem.dimension, level, step) for level, step in enumerate(steps))
-
-        def evaluate(run: Discretisation, nodes: Array, times: Array) -> Array:
-            return np.asarray(solve(problem, run).evaluate(nodes)[run.grid.positions_of(times)])
-
-        coarser = Reference(("refined", coarse), partial(evaluate, coarse))
-        return Reference(("refined", fine), partial(evaluate, fine), coarser)
+        return _pair_references(
+            (name,), lambda run, grid: solve(problem, run), (fine, fine.grid), (coarse, coarse.grid)
+        )
     if name not in SIZED:
         raise ParameterError("reference", f"one of {', '.join(NAMES)}", name)
     if points is None:
         raise ParameterError("reference_points", f"given for {name}", None)
     grid = run.grid.refined(dt or run.grid.dt / OWN_STEPS[name])
+    half = TimeGrid(grid.final_time, (grid.steps + 1) // 2, ())
     if name == DIFFERENCES:
         check_differences(problem, points, run.integrator, "reference_points")
-        return make_difference_reference(problem, points, grid, run.integrator, extrapolated=dt is None)
+        # the reference of the paper, with a given step, has no extrapolation and no coarser version
+        solver = finite_differences if dt else extrapolate_differences
+        coarser = None if dt else (max(1, points // 2), half)
+        return _pair_references(
+            (name, run.integrator), lambda points, grid: solver(problem, points, grid, run.integrator),
+            (points, grid), coarser,
+        )  # fmt: skip
     # imported here, because scikit-fem takes 0.2 s to import in each worker
-    from evogt_study.pde.baselines.finite_elements import make_element_reference
+    from evogt_study.pde.baselines import finite_elements as elements
 
-    return make_element_reference(problem, points, grid)
+    coarser = (elements.check_quadratic_elements(problem, points), half)
+    return _pair_references((name,), partial(elements.solve_by_quadratic_elements, problem), (points, grid), coarser)
+
+
+def _pair_references(
+    key: tuple[Hashable, ...], solve: Callable[[Any, TimeGrid], Any], fine: tuple[Any, TimeGrid],
+    coarse: tuple[Any, TimeGrid] | None,
+) -> Reference:  # fmt: skip
+    """Return the reference of the solution with the `fine` settings, and its coarser version."""
+
+    def evaluate(settings: tuple[Any, TimeGrid], nodes: Array, times: Array) -> Array:
+        return np.asarray(solve(*settings).evaluate(nodes)[settings[1].positions_of(times)])
+
+    coarser = None if coarse is None else Reference((*key, *coarse, False), partial(evaluate, coarse))
+    return Reference((*key, *fine, coarse is None), partial(evaluate, fine), coarser)
 
 
 def _call_function(function: Callable[[Array, float], Any], nodes: Array, times: Array) -> Array:
