@@ -37,10 +37,7 @@ MOST_NODES = 4_000_000
 POINTS_AT_ONCE = 20_000
 """Number of points in one search.  Their small systems, for 12 candidate elements per point, take tens of MB."""
 _NEAREST, MOST_NEAREST = 12, 3072
-"""Numbers of elements, with the nearest centroids, in which the search for a point begins and ends.
-
-The search quadruples the number until an element contains the point.  Triangles that are 50 times as long as wide need
-about 200."""
+"""First and last number of near elements in the search for a point, which quadruples the number.  Most need 12."""
 _ROUNDING = 1e-9
 """Tolerance for negative local coordinates of a point on a face of an element."""
 _MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
@@ -66,9 +63,7 @@ _DEGREE = 8
 _SMALLEST = 1e-14
 """Least ratio of a snapshot eigenvalue to the largest one in POD-Galerkin.  Smaller eigenvalues are rounding errors."""
 DEGREES = {1: 31, 2: 9, 3: 5}
-"""Default degree of the quadrature rules of `p1_fem` by dimension, for coefficients that oscillate in an element.
-
-The rules have 16 points in 1-D, as in the paper, 5^2 points in 2-D and 3^3 points in 3-D."""
+"""Default degree of the quadrature rules of `p1_fem`, with 16 points in 1-D, 5^2 in 2-D and 3^3 in 3-D."""
 MAX_DEGREE = 127
 """Largest degree of a quadrature rule on elements, with 64 Gauss-Jacobi points per direction."""
 MAX_QUADRATURE_NODES = 3_000_000
@@ -106,11 +101,7 @@ class ElementSpace:
         return int(self.reduction.shape[1])
 
     def evaluate(self, nodes: Array, states: Array) -> Array:
-        """Return the functions with unknowns `states` (S, n) at any points of the domain, (P, d) -> (S, P).
-
-        The mesh can miss points near a curved boundary.  Points outside of the mesh use the polynomial of the nearest
-        element.
-        """
+        """Return functions with unknowns (S, n) at points (P, d), by the nearest element for points off the mesh."""
         dofs = self.reduction @ states.T
         parts = [nodes[first : first + POINTS_AT_ONCE] for first in range(0, len(nodes), POINTS_AT_ONCE)]
         return np.concatenate([self._evaluate_basis(part) @ dofs for part in parts]).T
@@ -167,10 +158,9 @@ def make_element_space(
     domain: Domain, order: int, size: int, degree: int, name: str = "reference_points",
     faces: tuple[str, ...] | None = None,
 ) -> ElementSpace:  # fmt: skip
-    """Return the space of elements of `order` 1 or 2 with rules exact to `degree`.
+    """Return the space of elements of `order` 1 or 2 with rules exact to `degree`, also on natural or given `faces`.
 
-    The `size` is the number of cells per direction of a box, or the number of refinements of triangles.  The space also
-    evaluates its functions on `faces`, by default on the natural faces.
+    The `size` is the number of cells per direction of a box, or the number of refinements of triangles.
     """
     d = domain.dimension
     check_element_space(domain, size, degree, name)

@@ -52,9 +52,7 @@ OWN_STEPS = {DIFFERENCES: 8, ELEMENTS: 2}
 _SEED = 1_000_003
 """Seed of the features of a refined reference.  No study uses this seed."""
 FEATURES, _STEPS = (3, 2), (8, 4)
-"""Factors of the numbers of features and steps, for the refined reference and for its coarser version.
-
-The steps of the coarser version leave a sixteenth of the error of the time steps, which is less than a tenth."""
+"""Factors of the numbers of features and steps, for the refined reference and for its coarser version."""
 _POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
 """Factors of the points per direction, for the refined reference and its coarser version, by the dimension."""
 COEFFICIENTS = "feature_coefficients"
@@ -69,11 +67,7 @@ def make_reference(
     name: str | UserCode | StoredSolution | None, problem: Any, run: Discretisation, points: int | None,
     dt: float | None, solve: Callable[..., Any] = solve_arrays,
 ) -> Reference | None:  # fmt: skip
-    """Return the reference for the errors of `run`, or None for the exact solution.
-
-    The `name` can also be a user function of nodes (Q, d) and a time that returns u (Q,).  A problem with several
-    fields needs its own function `solve`.
-    """
+    """Return the reference for the errors of `run`, or None for the exact solution."""
     if isinstance(name, StoredSolution):
         stored = name
         stored.check(problem, run.grid.observed_times)
@@ -178,10 +172,7 @@ def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Di
 
 @dataclass(frozen=True, eq=False)
 class StoredSolution(Labelled):
-    """Solution from a file, with coefficients c (S, N) at `times` (S,).
-
-    The `attributes` describe the features, the domain and the lifting.
-    """
+    """Solution from a file, with coefficients c (S, N) at `times` (S,) and a description of features and domain."""
 
     times: Array
     coefficients: Array
@@ -250,10 +241,7 @@ class StoredSolution(Labelled):
 
 
 def resolve_reference(raw: Any, folder: Path) -> Any:
-    """Return `raw`, or the times (S,), coefficients (S, N) and attributes of a run if `raw` is a .nc file in `folder`.
-
-    Raises ParameterError if the file contains no stored solution.
-    """
+    """Return `raw`, or times (S,), coefficients (S, N) and attributes if `raw` names a stored solution in `folder`."""
     if not (isinstance(raw, str) and raw.endswith(".nc")):
         return raw
     import netCDF4  # imported here, because only the client reads the file

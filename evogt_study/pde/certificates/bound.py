@@ -59,8 +59,7 @@ UPPER, MIDDLE = 2.0 / 3.0, 1.0 / 3.0
 LEAST_DECAY = 0.05
 """Decay of the weight over the final time without a Dirichlet face.  It increases the bound by exp(0.05)."""
 KNOTS = {1: 500, 2: 7, 3: 6}
-"""Largest number of steps that the reconstruction interpolates, by dimension.  More steps in 2-D and 3-D change the
-bounds of the paper's studies by at most 1 %."""
+"""Largest number of steps that the reconstruction interpolates.  More steps in 2-D or 3-D change bounds by 1 %."""
 SETTLED = 1e-3
 """Largest difference of the Gauss and Kronrod rules, relative to the squared bound.  In 252 runs it is at most 5e-4."""
 SMALLEST = 1e-14
@@ -142,10 +141,7 @@ def bound_energy(
     solution: Reconstruction, rule: TimeRule, grid: TensorGrid, data_of: Callable[[slice], ProblemData],
     growth: Growth, end: tuple[Array, Array] | None = None,
 ) -> EnergyBound:  # fmt: skip
-    """Compute the error bound of `solution` from the problem data at blocks of times.
-
-    `end` has the state and its time derivative for the representer.
-    """
+    """Compute the error bound from the data at blocks of times.  The representer uses state and rate in `end`."""
     # in blocks of times, so that the values of a large reference stay in cache
     size, initial, norms = max(1, VALUES_AT_ONCE // grid.weights.size), 0.0, list[DualNorm]()
     run = SampledBasis(solution.along, grid)
@@ -350,10 +346,7 @@ def find_knots(solution: Solution) -> Trajectory:
 def bound_run(
     solution: Solution, knots: Trajectory, share: Share, problem_key: Hashable, end: Array | None = None
 ) -> tuple[EnergyBound, RunFunctions]:
-    """Compute the error bound from the states at the knots, and return it with the functions of the run on its grid.
-
-    `end` has the state and its time derivative (2, r) for the representer.
-    """
+    """Compute the error bound from the states at the knots, and return it with the functions of the run on its grid."""
     problem, dimension, sizes = solution.problem, solution.problem.dimension, solution.svd.singular_values
     # if the rule has fewer nodes than features, retained functions are as rough between the nodes as the features
     directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)

@@ -179,8 +179,7 @@ def enclose_error(solution: Solution, reference: SpectralReference | None) -> di
 def split_error(exact: Array, weighted: Array, roots: Array, states: tuple[Array, Array, Array]) -> Array:
     """Split u - u_N into the parts of the full space, truncation, evolution and time steps, (4, Q).
 
-    `exact` is u - u_b (Q,), and `weighted` has all features times the roots of the weights (Q, N).  `states` are P u,
-    u_semi and u_N.
+    The arrays are u - u_b (Q,), all features times the `roots` of the weights (Q, N), and (P u, u_semi, u_N).
     """
     # R of [A b] gives the least-squares solution from N + 1 rows instead of Q
     augmented, count = np.column_stack([weighted, roots * exact]), weighted.shape[1]
@@ -232,10 +231,7 @@ def compute_constants(
 
 
 def compute_retained_error(problem: Problem, run: Discretisation, solved: Callable[..., tuple[Array, ...]]) -> float:
-    """Return || u - P u || / || u || for the space of `run` on its validation rule.
-
-    The callable `solved` returns the exact or reference solution on grids.
-    """
+    """Return || u - P u || / || u || for the space of `run` on its validation rule, given u on any grids."""
     features = problem.domain.features(run.dictionary, run.seed)
     trial = trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
     space = retain(trial, weighted_svd(trial), run.tau)
@@ -285,10 +281,7 @@ def check_certificates(record: Iterable[str], problem: Problem, final_time: floa
 
 
 def _find_reason(name: str, problem: Problem, final_time: float, referenced: bool) -> str | None:
-    """Return the reason why a problem has no such certificate, or None if the problem has the certificate.
-
-    `referenced` is True if an exact or reference solution exists.
-    """
+    """Return the reason why a problem has no certificate `name`, or None if the problem has it."""
     domain = problem.domain
     if not isinstance(domain, (Box, UnitCube)) or domain.periods():
         return "a problem whose domain is not a box or has a periodic direction"
@@ -476,10 +469,7 @@ def _solve_stages(
 
 
 def march_semidiscrete(system: GalerkinSystem, final_time: float) -> Array:
-    """Return alpha(T) of a linear system, (r,), or NaN if modes grow too fast for the implicit steps.
-
-    The number of steps doubles until the relative change of the state is below `STEADY`.
-    """
+    """Return alpha(T) of a linear system, (r,), or NaN if modes grow too fast for the implicit steps."""
     steps, known = _STEPS, np.full(system.initial.shape, np.nan)
     while steps <= _MAX_STEPS:
         try:

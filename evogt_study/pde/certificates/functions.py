@@ -22,7 +22,7 @@ import scipy.linalg
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.legendre import polynomials
 from evogt_study.pde.domains.box import DIRECTIONS, Box, tensor_points, to_box
-from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, Tensor
+from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics import Array, QuadratureRule, Rule
 
 Ends = tuple[bool, bool]
@@ -34,8 +34,7 @@ BOTH = np.array([0.0, 1.0])
 DEGREE = 5
 """Degree of the spline.  The error of a cubic spline would be visible in references with 100 knots."""
 GAUSS = 6
-"""Number of Gauss points between two knots.  The rule is exact for the square of a spline of degree five, also if the
-states alternate from step to step."""
+"""Number of Gauss points between two knots.  The rule is exact for the square of a spline of degree five."""
 KRONROD_NODES = np.array([
     0.991455371120812639207, 0.949107912342758524526, 0.864864423359769072790, 0.741531185599394439864,
     0.586087235467691130294, 0.405845151377397166907, 0.207784955007898467601, 0.0,
@@ -53,12 +52,9 @@ BETWEEN = 4
 _TIMES = 499
 """Number of times in `is_seen_in_time`.  A prime avoids simple periods.  A pulse of 0.4 % of the time contains two."""
 _FAR = 0.08
-"""Largest accepted relative error of the interpolation of data between the nodes.
+"""Largest accepted relative error of the interpolation of data between the nodes.  Smooth data have at most 1e-3.
 
-In 200 manufactured problems the error is at most 1e-3.  A jump from zero has 0.07 on 64 nodes, and tanh(30 x - 30 y)
-has 0.2 on 48 nodes.  With a limit of 0.15 the bound of a ridge of 60 on 112 nodes was 0.1 % too small.  With 0.08 the
-bounds of ridges of 20 to 52 are at least 0.4 % above the error.
-"""
+With a limit of 0.15, the bound for a ridge of slope 60 on 112 nodes was 0.1 % too small."""
 _ROUNDING = 1e-9
 """Largest change of the solution, relative to the initial value, for which a source counts as rounding."""
 
@@ -212,10 +208,7 @@ def apply_matrices(matrices: list[Array], values: Array) -> Array:
 
 
 def _evaluate_polynomials(nodes: Array, modes: int, below: bool, above: bool) -> tuple[Array, Array]:
-    """Return polynomials that vanish at Dirichlet ends, and their derivatives, (Q, n) each.
-
-    Integrals of Legendre polynomials vanish at both ends.  A linear function precedes them for each other end.
-    """
+    """Return integrals of Legendre polynomials after one linear function for each free end, with derivatives (Q, n)."""
     slopes = polynomials(nodes, modes + 2, 0)[0]
     scaled, degrees = slopes / np.sqrt(2.0 * np.arange(modes + 2) + 1.0), np.arange(1, modes + 1)
     values = (scaled[:, 2:] - scaled[:, :-2]) / (2.0 * np.sqrt(2.0 * degrees + 1.0))
@@ -270,10 +263,7 @@ class FaceData:
 
 @dataclass(frozen=True, eq=False)
 class ProblemData:
-    """Data of a problem on a grid for the unknown u - u_b.
-
-    Source and initial value include the terms of the lifting u_b, except the flux A grad u_b.
-    """
+    """Data of a problem on a grid for u - u_b.  The source has all terms of the lifting u_b except its flux."""
 
     grid: TensorGrid
     times: Array
@@ -301,11 +291,9 @@ class ProblemData:
                 source = source - lifting.lower_order(nodes, times)
             initial = initial - problem.lift_at(nodes, 0.0)
 
-        def on_grid(function: Callable[[Array, Array], Array], at: Array) -> Array:
+        def sample(function: SpaceTimeFunction) -> Array:
+            at = times[:1] if function.steady else times
             return np.asarray(function(nodes, at).reshape(len(at), *shape))
-
-        def sample(function: Callable[[Array, Array], Array], steady: bool) -> Array:
-            return on_grid(function, times[:1] if steady else times)
 
         b, c, F, g = problem.advection, problem.linear_reaction, problem.potential, problem.reaction
         law: Callable[[Array, float], Array] | None = None
@@ -327,10 +315,10 @@ class ProblemData:
         return ProblemData(
             grid, times, _diffusion(problem, box, nodes, times, shape), source.reshape(-1, *shape),
             initial.reshape(shape),
-            None if lifting is None else on_grid(lifting.value, times),
-            None if lifting is None else [on_grid(q, times) / w for q, w in zip(lifting.flux, box.widths, strict=True)],
-            None if b is None else [sample(part, part.steady) / w for part, w in zip(b, box.widths, strict=True)],
-            None if c is None else sample(c, c.steady),
+            None if lifting is None else sample(lifting.value),
+            None if lifting is None else [sample(q) / w for q, w in zip(lifting.flux, box.widths, strict=True)],
+            None if b is None else [sample(part) / w for part, w in zip(b, box.widths, strict=True)],
+            None if c is None else sample(c),
             law,
             tuple(faces),
             box.ends,

@@ -61,10 +61,7 @@ class WeightedSVD:
 
     @property
     def raw_resolution(self) -> float:
-        """Ratio (sigma_N / sigma_1)^2 of the extreme eigenvalues of the mass M_q.
-
-        Double precision does not resolve the mass if the ratio is at most 2.22e-16.
-        """
+        """Ratio (sigma_N / sigma_1)^2 of the extreme eigenvalues of the mass M_q, unresolved below 2.22e-16."""
         return float((self.singular_values[-1] / self.singular_values[0]) ** 2)
 
 
@@ -102,11 +99,7 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
 
 
 def decompose_mass(trial: TrialFunctions) -> WeightedSVD:
-    """Compute sigma and V from the eigenvalues of M_q = V Lambda V^T (eq:eig_phi), as in the paper's remark.
-
-    The mass M_q has the squared condition number of B.  Rounding dominates eigenvalues below 2e-16 of the largest
-    eigenvalue.  The function replaces negative eigenvalues by zero.
-    """
+    """Compute sigma and V from the nonnegative eigenvalues of M_q = V Lambda V^T (eq:eig_phi), up to rounding."""
     weighted = np.sqrt(trial.quadrature.weights)[:, None] * trial.values
     eigenvalues, vectors = np.linalg.eigh(weighted.T @ weighted)
     if not eigenvalues[-1] > 0.0:
@@ -120,10 +113,7 @@ DECOMPOSITIONS = {SVD: weighted_svd, "eigenvalues": decompose_mass}
 
 @dataclass(frozen=True, eq=False)
 class RetainedSpace:
-    """Retained space V_{N,r} with the basis phi~ = T_r^T phi (eq:retained_basis).
-
-    The basis is orthonormal in the assembly quadrature.
-    """
+    """Retained space V_{N,r} with the basis phi~ = T_r^T phi (eq:retained_basis), orthonormal in the assembly rule."""
 
     domain: Domain
     features: Features

@@ -61,10 +61,7 @@ def assemble_gram(gradients: Array, nodal: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Basis(ABC):
-    """Basis functions at the nodes of a rule, with values (Q, r) and gradients (Q, r) for each direction.
-
-    Each method takes the values of a coefficient at the nodes (Q,).
-    """
+    """Values (Q, r) and gradients (d, Q, r) of basis functions.  Methods take nodal values (Q,) of a coefficient."""
 
     rule: Quadrature
     values: Any

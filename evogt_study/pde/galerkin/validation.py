@@ -193,10 +193,7 @@ def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
 
 @dataclass(frozen=True)
 class CrossGridDefects:
-    """Defects of mass and stiffness on the assessment rule a.
-
-    `mass` is || Phi~_a^T W_a Phi~_a - I_r ||_2.  `stiffness` is the largest || K_a(t) - K_q(t) ||_2 / || K_q(t) ||_2.
-    """
+    """Defects || Phi~_a^T W_a Phi~_a - I_r ||_2 and max || K_a(t) - K_q(t) ||_2 / || K_q(t) ||_2 (app:cross_grid)."""
 
     mass: float
     stiffness: float
@@ -252,10 +249,7 @@ def _measure_norm(symmetric: Array) -> float:
 
 @dataclass(frozen=True)
 class CoefficientReference:
-    """Method that computes reference coefficients.
-
-    Only "dop853" uses `rtol`, `atol` and `max_step`.  A `max_step` of 0 means no limit.
-    """
+    """Method that computes reference coefficients.  Only "dop853" uses the tolerances and the largest step (0: any)."""
 
     name: str
     # the paper's tolerances (tab:temporal_convergence).  The tolerances 1e-13 and 1e-15 change the coefficients by
