@@ -16,8 +16,7 @@ from evogt_study.operations.complete import summarize
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.table import RunTable
-from evogt_study.study.phases import choose_parameters
-from evogt_study.study.plan import plan_phase
+from evogt_study.study.plan import choose_parameters, plan_phase
 from evogt_study.study.study import Study
 from evogt_study.workers import dask_executor
 from evogt_study.workers.batch import Batch, compute_here

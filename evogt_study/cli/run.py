@@ -26,7 +26,7 @@ from evogt_study.workers.runner import RunOptions, prestart
 if TYPE_CHECKING:
     from evogt_study.operations.forecast import PhaseForecast
     from evogt_study.results.table import RunTable
-    from evogt_study.study.phases import Precision
+    from evogt_study.study.plan import Precision
     from evogt_study.study.study import Study
 
 
@@ -156,8 +156,7 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
 
     from evogt_study.operations.forecast import START_SECONDS, forecast_phase
     from evogt_study.results.finished import read_finished_runs
-    from evogt_study.study.phases import join_values
-    from evogt_study.study.plan import plan_study
+    from evogt_study.study.plan import join_values, plan_study
 
     # the count of Dask, as in `evogt run`: it respects the limits of a container
     workers = options.workers or CPU_COUNT
@@ -221,7 +220,7 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
 
 def _describe_precision(precision: Precision, table: RunTable | None) -> str:
     """Return a line with the estimated number of runs for a target precision."""
-    from evogt_study.study.phases import decide_setups
+    from evogt_study.study.plan import decide_setups
 
     goal = precision.goal
     width = f"{100.0 * goal.half_width:g} %" if goal.relative else f"{goal.half_width:g}"

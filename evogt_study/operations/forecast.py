@@ -11,11 +11,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from evogt_study.methods.current_run import SEED
 from evogt_study.results.finished import FinishedRuns
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.values import is_number
 from evogt_study.schema.variables import Status
-from evogt_study.study.phases import SEED
 from evogt_study.study.plan import (
     OWN,
     Order,

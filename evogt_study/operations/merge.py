@@ -59,8 +59,7 @@ from evogt_study.storage.files import check_result_place, parse_toml, paths_of
 from evogt_study.storage.lease import lock_result
 from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.model import write_toml
-from evogt_study.study.phases import Candidate, Pilot, find_planned_seeds, join_values
-from evogt_study.study.plan import Plan, plan_phase
+from evogt_study.study.plan import Candidate, Pilot, Plan, find_planned_seeds, join_values, plan_phase
 from evogt_study.study.study import Study, check_study, describe_changes
 
 MERGED_FROM = "merged_from"

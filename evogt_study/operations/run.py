@@ -62,8 +62,7 @@ from evogt_study.storage.files import (
 )
 from evogt_study.storage.lease import count_active_claims, find_writer, lock_result, make_temporary_folder
 from evogt_study.study.case_space import ParameterTable, join_names
-from evogt_study.study.phases import Phase, choose_parameters
-from evogt_study.study.plan import Plan, count_needs, fill_until_precise
+from evogt_study.study.plan import Phase, Plan, choose_parameters, count_needs, fill_until_precise
 from evogt_study.study.study import Study, check_study
 from evogt_study.text import print_line
 from evogt_study.workers.executor import DaskExecutor, Executor, InProcess

@@ -37,8 +37,7 @@ from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
 from evogt_study.storage.arrays import slabs
 from evogt_study.storage.files import description_path, resolve_link
 from evogt_study.study.case_space import CaseSpace, join_names
-from evogt_study.study.phases import choose_parameters, join_values
-from evogt_study.study.plan import plan_study
+from evogt_study.study.plan import choose_parameters, join_values, plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 

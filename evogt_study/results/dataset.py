@@ -24,8 +24,7 @@ from evogt_study.schema.values import Value, make_coordinate, text_label
 from evogt_study.schema.variables import MAIN, OUTPUT, RUN_METADATA, Status, status_codes
 from evogt_study.storage.arrays import Packed, pad_of
 from evogt_study.study.case_space import CaseSpace
-from evogt_study.study.phases import precision_coordinates
-from evogt_study.study.plan import Order
+from evogt_study.study.plan import Order, precision_coordinates
 from evogt_study.study.study import Study
 
 DECLARATION = "study_code"  # global attribute: the declarations of the user's code and its identity, as JSON

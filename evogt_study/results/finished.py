@@ -40,8 +40,7 @@ from evogt_study.storage.files import (
 )
 from evogt_study.storage.files import shard_folder as shard_folder
 from evogt_study.study.case_space import Keys, ParameterTable
-from evogt_study.study.phases import choose_parameters
-from evogt_study.study.plan import Plan, fill_until_precise
+from evogt_study.study.plan import Plan, choose_parameters, fill_until_precise
 from evogt_study.study.study import Study, describe_changes
 
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)

@@ -27,8 +27,7 @@ from evogt_study.schema.variables import MAIN
 from evogt_study.storage.files import MAX_STUDY_BYTES, description_path, parse_json, read_bytes, read_text
 from evogt_study.study.case_space import CaseSpace, ParameterTable, join_names
 from evogt_study.study.model import read_toml
-from evogt_study.study.phases import Candidate, Pilot, find_planned_seeds, join_values
-from evogt_study.study.plan import Plan, plan_phase
+from evogt_study.study.plan import Candidate, Pilot, Plan, find_planned_seeds, join_values, plan_phase
 from evogt_study.study.study import Study
 
 CODE = "--code FILE.py"

@@ -28,7 +28,7 @@ from evogt_study.study.case_space import MAX_CASES, Axis
 from evogt_study.study.model import PointsTable, SampleTable, SeedRange, StudyModel, ZipTable
 
 if TYPE_CHECKING:
-    from evogt_study.study.reading import ParameterReader, SourceLocation
+    from evogt_study.study.reading import SourceLocation, StudyReader
 
 # exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
 # same runs everywhere
@@ -214,7 +214,7 @@ FORMS = (
 )
 
 
-def read_sample(table: SampleTable, declared: ParameterReader, place: SourceLocation) -> Axis:
+def read_sample(table: SampleTable, declared: StudyReader, place: SourceLocation) -> Axis:
     """Read a ``[[sample]]`` section as an axis.  Raises StudyError."""
     rule, parameters = RULES[table.rule], table.parameters
     for name in OPTIONS:
@@ -502,7 +502,7 @@ def table(name: str, /, points: Any) -> StatedDesign:
     return StatedDesign("table", {"name": name, "rows": list(points)})
 
 
-def read_designs(table: StudyModel, declared: ParameterReader, *, warn: bool) -> tuple[Axis, ...]:
+def read_designs(table: StudyModel, declared: StudyReader, *, warn: bool) -> tuple[Axis, ...]:
     """Read all designs of a study as axes.  With `warn`, give an `AccuracyWarning` for an unbalanced sequence."""
     owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}
     every = []

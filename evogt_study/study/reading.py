@@ -19,7 +19,7 @@ from evogt_study.errors import FormulaError, InputError, ParameterError, StudyEr
 from evogt_study.methods.code import Alternatives, CodeKind, MethodSpec, Output, UserCode
 from evogt_study.methods.current_run import ALL, NONE, RNG, SEED, Common
 from evogt_study.methods.loading import METHODS, load_method, load_named_method
-from evogt_study.methods.protocol import Method, find_problem_kind, states_problem
+from evogt_study.methods.protocol import find_problem_kind, states_problem
 from evogt_study.schema.parameters import get_defaults, read_anything
 from evogt_study.schema.records import Needs
 from evogt_study.schema.values import (
@@ -38,7 +38,7 @@ from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT, TAKEN_RE
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Formula, When, is_match
 from evogt_study.study.designs import list_values, parse_table, read_designs, read_list, warn_of_near_values
 from evogt_study.study.model import ExcludeTable, StudyModel, WhenTable
-from evogt_study.study.phases import Phase, read_pilot, read_precision
+from evogt_study.study.plan import Phase, read_pilot, read_precision
 
 if TYPE_CHECKING:
     from evogt_study.study.study import Study
@@ -112,11 +112,37 @@ class SourceLocation:
         return low, high, scale == "log"
 
 
-class ParameterReader:
-    """Reader of the values of the parameters that `method` declares.  Messages name the study file `file`."""
+def _format_value(value: Value) -> str:
+    """Return a value for a message, as Python prints it."""
+    if is_composite(value):
+        return text_label(value)
+    return shorten(value.make({}) if isinstance(value, Exact) else value)
 
-    method: Method
-    file: str
+
+class StudyReader:
+    """Reader of a study model, which creates the method and the phases and checks the values of parameters."""
+
+    def __init__(self, table: StudyModel, file: str, find_user_code: FindCode) -> None:
+        self.table, self.file, self.find_user_code = table, file, find_user_code
+        try:
+            self.choices = self._read_choices()
+            self.spec = self._read_spec()
+            self.method = load_method(self.spec)
+            for name in ("method", "problem"):
+                if name in table.axes and name not in self.method.parameters:
+                    raise self.locate(f"axes.{name}").error(f"`{name}` must be given once, got a key and an axis")
+            common, (references, kinds) = self._read_common(), self._find_code()
+            if common != self.spec.common or references or kinds:
+                self.spec = replace(self.spec, common=common, references=references, kinds=kinds)
+                self.method = load_method(self.spec)
+        except ParameterError as error:
+            raise StudyError(str(error.at(f"{file}, problem.{error.name}"))) from None
+        except FormulaError as error:
+            raise self.locate("problem").error(str(error)) from None
+        except InputError as error:
+            raise StudyError(f"{error}" if f"({file}" in str(error) else f"{error} ({file})") from None
+        if table.depends and not self.spec.codes:
+            raise StudyError(f"`depends` must be left out with the method {table.method}, which reads no files")
 
     def locate(self, where: str) -> SourceLocation:
         """Return the location of a key in the file."""
@@ -185,39 +211,6 @@ class ParameterReader:
         reason = TAKEN_REASON if name in self.method.variables else explain_reserved_name(name)
         if reason is not None:
             raise place.error(f"the {role} `{name}` must have another name, because {reason}")
-
-
-def _format_value(value: Value) -> str:
-    """Return a value for a message, as Python prints it."""
-    if is_composite(value):
-        return text_label(value)
-    return shorten(value.make({}) if isinstance(value, Exact) else value)
-
-
-class Reader(ParameterReader):
-    """Reader that checks the values of a study model and creates its method and phases."""
-
-    def __init__(self, table: StudyModel, file: str, find_user_code: FindCode) -> None:
-        self.table, self.file, self.find_user_code = table, file, find_user_code
-        try:
-            self.choices = self._read_choices()
-            self.spec = self._read_spec()
-            self.method = load_method(self.spec)
-            for name in ("method", "problem"):
-                if name in table.axes and name not in self.method.parameters:
-                    raise self.locate(f"axes.{name}").error(f"`{name}` must be given once, got a key and an axis")
-            common, (references, kinds) = self._read_common(), self._find_code()
-            if common != self.spec.common or references or kinds:
-                self.spec = replace(self.spec, common=common, references=references, kinds=kinds)
-                self.method = load_method(self.spec)
-        except ParameterError as error:
-            raise StudyError(str(error.at(f"{file}, problem.{error.name}"))) from None
-        except FormulaError as error:
-            raise self.locate("problem").error(str(error)) from None
-        except InputError as error:
-            raise StudyError(f"{error}" if f"({file}" in str(error) else f"{error} ({file})") from None
-        if table.depends and not self.spec.codes:
-            raise StudyError(f"`depends` must be left out with the method {table.method}, which reads no files")
 
     @cached_property
     def _given(self) -> dict[str, list[Any]]:
@@ -328,8 +321,7 @@ class Reader(ParameterReader):
         variable = self.method.variables.get(table.pilot.minimise)
         stated = table.output.better if table.output else {}
         better = stated.get(table.pilot.minimise, variable.better if variable is not None else "")
-        pilot = read_pilot(table.pilot, space, self, table.constants, better)
-        return Phase(PILOT, pilot.space, pilot), main
+        return read_pilot(table.pilot, space, self, table.constants, better), main
 
     def read_resources(self) -> Resources | None:
         """Return the section `resources`, or None if the study has no such section."""
@@ -485,7 +477,7 @@ def is_formula(raw: Any) -> bool:
     return isinstance(raw, dict) and _FORMULA in raw
 
 
-def read_formulas(constants: Mapping[str, Any], declared: ParameterReader) -> tuple[Formula, ...]:
+def read_formulas(constants: Mapping[str, Any], declared: StudyReader) -> tuple[Formula, ...]:
     """Return the formulas of constants, each after the formulas that it uses.  Raises StudyError."""
     found = {name: _read_formula(name, raw, declared) for name, raw in constants.items() if is_formula(raw)}
     try:
@@ -498,7 +490,7 @@ def read_formulas(constants: Mapping[str, Any], declared: ParameterReader) -> tu
     return tuple(found[name] for name in order if name in found)
 
 
-def _read_formula(name: str, raw: Mapping[str, Any], declared: ParameterReader) -> Formula:
+def _read_formula(name: str, raw: Mapping[str, Any], declared: StudyReader) -> Formula:
     place, known = declared.locate(f"constants.{name}"), declared.method.parameters
     declared.check_name(name, place)
     text = raw[_FORMULA]
@@ -519,7 +511,7 @@ def _read_formula(name: str, raw: Mapping[str, Any], declared: ParameterReader) 
 
 
 def compile_formula(
-    name: str, text: str, place: SourceLocation, declared: ParameterReader
+    name: str, text: str, place: SourceLocation, declared: StudyReader
 ) -> tuple[tuple[str, ...], Callable[[Values], float]]:
     """Return the parameters of a formula, and a function that evaluates it for a case.  Raises StudyError."""
     if text.isdecimal():

@@ -28,8 +28,8 @@ from evogt_study.storage.files import MAX_STUDY_BYTES, is_utf8, read_text, write
 from evogt_study.study.case_space import CaseSpace, ParameterTable
 from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, read_files
 from evogt_study.study.model import StudyModel, parse_study, suggest_reader, validate_table, write_toml
-from evogt_study.study.phases import Phase, Pilot
-from evogt_study.study.reading import FindCode, Reader, Resources, check_cases
+from evogt_study.study.plan import Phase, Pilot
+from evogt_study.study.reading import FindCode, Resources, StudyReader, check_cases
 
 MIN_RANGE = 6
 """Smallest number of consecutive integers that a study file gives as start and count."""
@@ -495,7 +495,7 @@ class StudySections:
                 return replace(find_named_code(reference, folder, depends), objects=objects)
             return replace(code, depends=hash_depends(depends, Path(code.folder)), objects=objects)
 
-        reader, study = Reader(model, file, find_user_code or find_code), object.__new__(Study)
+        reader, study = StudyReader(model, file, find_user_code or find_code), object.__new__(Study)
         phases, resources = reader.read_phases(warn=not recorded), reader.read_resources()
         vars(study).update(model=model, file=file, spec=reader.spec, phases=phases, resources=resources)
         check_cases(study)

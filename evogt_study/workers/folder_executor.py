@@ -19,8 +19,7 @@ from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, Needs, RunRecords
 from evogt_study.storage.files import claims_folder, identity, shard_folder
 from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, find_writer, open_claims
-from evogt_study.study.phases import Phase
-from evogt_study.study.plan import Order, Plan
+from evogt_study.study.plan import Order, Phase, Plan
 from evogt_study.text import format_duration
 from evogt_study.workers.executor import BATCH_SECONDS, Executor
 

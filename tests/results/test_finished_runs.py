@@ -8,8 +8,7 @@ from helpers import PARABOLA, PILOTED
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.results.finished import describe, read_finished_runs, remove_shards, shard_folder, write_shard
-from evogt_study.study.phases import choose_parameters
-from evogt_study.study.plan import plan_study
+from evogt_study.study.plan import choose_parameters, plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
 OWN = """
