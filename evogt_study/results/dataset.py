@@ -94,10 +94,7 @@ def with_text_keys(data: xr.Dataset) -> xr.Dataset:
 def _align(
     columns: Mapping[str, RunColumn],
 ) -> tuple[dict[str, Cells], dict[str, npt.NDArray[Any]], dict[str, str], dict[str, int]]:
-    """Align runs along dimensions.  Return aligned values, coordinate values, index dimensions, and sizes.
-
-    The coordinate of a dimension aligns the runs if its values are unique strings, dates or integers.
-    """
+    """Align runs by unique strings, dates or integers.  Return values, coordinates, index dimensions, and sizes."""
     cells, unions, index_of = dict[str, Cells](), dict[str, npt.NDArray[Any]](), dict[str, str]()
     used = {name for name, column in columns.items() for name in (name, *column.dims)}
     for name, column in columns.items():

@@ -29,15 +29,7 @@ from evogt_study.schema.records import VARIABLE, RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
 from evogt_study.storage import files
 from evogt_study.storage.arrays import SLAB, File, close_files, slabs
-from evogt_study.storage.files import (
-    CLAIMS,
-    FOLDERS_OF_SHARDS,
-    PROGRESS,
-    description_path,
-    parse_json,
-    read_bytes,
-    store_folder,
-)
+from evogt_study.storage.files import description_path, parse_json, read_bytes, store_folder
 from evogt_study.storage.files import shard_folder as shard_folder
 from evogt_study.study.case_space import Keys, ParameterTable
 from evogt_study.study.plan import Plan, choose_parameters, fill_until_precise
@@ -56,10 +48,7 @@ def shard_files(folder: Path) -> list[Path]:
 
 
 def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
-    """Write `records` to a new shard in `folder`, and read their arrays from it afterwards.
-
-    `about` describes the runs for the user.  Raises ResultError if the shard cannot be written.
-    """
+    """Write `records` to a new shard in `folder`, and read their arrays from it afterwards.  Raises ResultError."""
     # named by content: a batch that is computed twice writes the same file, so no run counts twice
     path = folder / f"{sha256(','.join(records.keys).encode()).hexdigest()[:20]}{SUFFIX}"
     try:
@@ -89,9 +78,9 @@ def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> 
         return
     close_files()  # a file server keeps a file that is open, and then its folder
     shards = (path for path in shard_files(folder) if path not in foreign)
-    for path in (description, folder / PROGRESS, *shards):
+    for path in (description, folder / files.PROGRESS, *shards):
         path.unlink(missing_ok=True)
-    shutil.rmtree(folder / CLAIMS, ignore_errors=True)
+    shutil.rmtree(folder / files.CLAIMS, ignore_errors=True)
     remove_empty(folder)
 
 
@@ -204,13 +193,13 @@ def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
             with suppress(ResultError):  # a file without a valid index is used only if the user names it
                 if result is None or source.index is not None:
                     yield source
-        elif path.suffix in FOLDERS_OF_SHARDS and path.is_dir():
+        elif path.suffix in files.FOLDERS_OF_SHARDS and path.is_dir():
             yield ShardFolder(path)
 
 
 def source_at(path: Path) -> Iterator[RunSource]:
     """Yield the sources at `path`, which is a result, a store or a folder.  Raises InputError for other paths."""
-    if path.suffix in FOLDERS_OF_SHARDS and path.is_dir():
+    if path.suffix in files.FOLDERS_OF_SHARDS and path.is_dir():
         yield ShardFolder(path)
     elif path.is_dir():
         yield from sources_in(path)

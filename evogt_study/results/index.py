@@ -1,8 +1,7 @@
-"""Write and read the index at the end of a shard or a result.
+"""Write and read the index at the end of a shard or a result: records of runs, with place and checksum of each piece.
 
-The index has the records of runs, with the place and checksum of each piece.  A result has an HDF5 part, then pieces
-that HDF5 stores in another form, the summary, the index and the end.  HDF5 ignores the other parts, and a program that
-changes the file with HDF5 removes them.  A shard has no HDF5 part.  Adding or checking runs does not open HDF5.
+A result has an HDF5 part, then pieces that HDF5 stores in another form, the summary, the index and the end.  A program
+that changes the file with HDF5 removes the other parts.  Adding or checking runs does not open HDF5.
 """
 
 from __future__ import annotations
@@ -58,21 +57,15 @@ class Inspection(NamedTuple):
 
 @dataclass(frozen=True)
 class Index:
-    """The index of a file.
-
-    `phases` has the records of each phase.  A shard has only the phase "".  `axes` has the axis values of each phase,
-    which name runs in messages.  `places` has name, offset, size and checksum of other variables.  `about` describes a
-    shard.  `summary` is written before the index.  `end` is the offset of the index.  `rest` is the checksum of all
-    bytes outside of pieces.
-    """
+    """The index of a file, with the records of each phase.  A shard has only the phase ""."""
 
     phases: Mapping[str, RunRecords]
-    axes: Mapping[str, Mapping[str, Any]]
-    places: Sequence[tuple[str, int, int, bytes]] = ()
-    about: str = ""
-    summary: RunSummary | None = None
-    end: int = 0
-    rest: bytes = b""
+    axes: Mapping[str, Mapping[str, Any]]  # axis values of each phase, which name runs in messages
+    places: Sequence[tuple[str, int, int, bytes]] = ()  # name, offset, size and checksum of other variables
+    about: str = ""  # description of a shard
+    summary: RunSummary | None = None  # written before the index
+    end: int = 0  # offset of the index
+    rest: bytes = b""  # checksum of all bytes outside of pieces
 
     @property
     def keys(self) -> Keys:
@@ -385,10 +378,10 @@ def inspect(path: Path) -> Inspection:
     # -P keeps the working folder out of the path: a `json.py` there must not be imported
     places = os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
     done = subprocess.run(command, capture_output=True, text=True, env=places, check=False)  # noqa: S603  # this module
-    if done.returncode == -signal.SIGALRM:
-        return Inspection([f"the file is damaged: reading it did not end within {seconds} s"], [])
     if done.returncode < 0:
-        return Inspection([f"the file is damaged: reading it crashed ({signal.Signals(-done.returncode).name})"], [])
+        name = signal.Signals(-done.returncode).name
+        reason = f"did not end within {seconds} s" if name == "SIGALRM" else f"crashed ({name})"
+        return Inspection([f"the file is damaged: reading it {reason}"], [])
     if done.returncode:
         raise ResultError((done.stderr.splitlines() or [f"cannot check {path}"])[-1])
     return Inspection(**json.loads(done.stdout))

@@ -1,7 +1,4 @@
-"""Reopen a result file with its runs, its study, and the plan that gives the run keys.
-
-A result contains the declaration of the user's code.  Only computing runs again needs the code itself.
-"""
+"""Reopen a result file with its study and plan.  Only computing runs again needs the code, not its declaration."""
 
 from __future__ import annotations
 
@@ -60,11 +57,10 @@ def read_plans(
     path: Path, groups: Mapping[str, xr.Dataset], codes: Mapping[str, UserCode] | None = None, *,
     folder: Path | None = None,
 ) -> dict[str, ResultWithPlan]:  # fmt: skip
-    """Return the phases of a result that was read from `path`, with their plans.
+    """Return the phases of a result with their plans.  Raises ResultError if the axes of file and study differ.
 
     `codes` is the code from `code_to_run`, which is then imported.  By default, the result declares the code.  `folder`
-    is the base of relative paths, by default the folder of the study file.  Raises ResultError if the axes of the file
-    and the study differ.
+    is the base of relative paths, by default the folder of the study file.
     """
     study = study_in(path, any_phase(groups), codes, folder=folder)
     plans, chosen = dict[str, Plan](), list[ParameterTable]()
@@ -165,11 +161,10 @@ def find_code(
     path: Path, declared: UserCode, code: Path | None, folder: Path, depends: Sequence[str],
     remedy: str = f"name the file that computed it with {CODE}",
 ) -> UserCode:  # fmt: skip
-    """Return the code that computed the result `path`, without importing it.  It must have the recorded code hash.
+    """Return the code that computed the result `path`, without importing it.  Raises ResultError for changed code.
 
     `code` is the Python file, the folder or the installed module that the user names.  By default, the code is in
-    `folder`, because a result must not decide which other file is executed.  Raises InPythonError if the code is in no
-    file, and ResultError if the code differs.
+    `folder`, because a result must not decide which other file is executed.
     """
     if declared.is_pickled:
         raise InPythonError(

@@ -1,7 +1,4 @@
-"""Collect the runs of a plan in a table with one row for each case.
-
-Records arrive in any order.  Arrays stay in the files of the runs.
-"""
+"""Collect the runs of a plan in a table with one row for each case.  Arrays stay in the files of the runs."""
 
 from __future__ import annotations
 
@@ -27,17 +24,14 @@ FINISHED = tuple(status for status in Status if status != Status.not_run)
 
 @dataclass(frozen=True)
 class Shape:
-    """Properties of a variable.  Role, dimensions, kind and units must be equal in all runs.
-
-    `kind` is as in `classify_dtype`.  `types` has the dtypes of numbers.  `is_large` marks integers beyond float64.
-    """
+    """Properties of a variable.  Role, dimensions, kind and units must be equal in all runs."""
 
     role: str
     dims: tuple[str, ...]
-    kind: str
+    kind: str  # as in `classify_dtype`
     units: str
-    types: frozenset[np.dtype[Any]] = field(default=frozenset(), compare=False)
-    is_large: bool = field(default=False, compare=False)
+    types: frozenset[np.dtype[Any]] = field(default=frozenset(), compare=False)  # of numbers
+    is_large: bool = field(default=False, compare=False)  # True for integers beyond float64
 
     @staticmethod
     def of(stack: Stack) -> Shape:
@@ -54,14 +48,14 @@ class Shape:
 
 
 Shapes = dict[tuple[str, bool], Shape]
-"""Shapes of variables by their `column_key`."""
+"""Shapes by name, and True for an attribute, which may have the name of a variable."""
 
 
 def add_shapes(shapes: Shapes, axes: tuple[str, ...], stacks: Iterable[Stack]) -> str | None:
     """Add the shapes of stacks to `shapes`, or return a message on a stack that does not fit other runs or `axes`."""
     dims = {dim for each in shapes.values() if each.role != ATTRIBUTE for dim in each.dims}
     for stack in stacks:
-        key, shape, name = column_key(stack), Shape.of(stack), stack.name
+        key, shape, name = (stack.name, stack.role == ATTRIBUTE), Shape.of(stack), stack.name
         known = shapes.get(key, shape)
         if known != shape:
             if replace(known, units=shape.units) == shape:
@@ -82,11 +76,6 @@ def add_shapes(shapes: Shapes, axes: tuple[str, ...], stacks: Iterable[Stack]) -
         shapes[key] = shape
         dims.update(shape.dims if shape.role != ATTRIBUTE else ())
     return None
-
-
-def column_key(stack: Stack) -> tuple[str, bool]:
-    """Return the name of a stack, and True for an attribute, which may have the name of a variable."""
-    return stack.name, stack.role == ATTRIBUTE
 
 
 def common_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
@@ -159,11 +148,10 @@ class RunTable:
         self, records: RunRecords, wanted: Sequence[Status] = FINISHED,
         replaced: Sequence[Status] = (Status.not_run,), attempts: np.ufunc = np.maximum, *, is_checked: bool = False,
     ) -> npt.NDArray[np.intp]:  # fmt: skip
-        """Add the records of this plan whose status is `wanted`.  Other records only count as attempts.
+        """Add the records of this plan whose status is `wanted`, and return their cases.  Others count as attempts.
 
         A run that is ok replaces a status in `replaced`, which is `NOT_OK` if several records may have one run key.
-        `attempts` combines two numbers of attempts.  Use `np.add` if all records are new runs.  `is_checked` marks
-        records from `check`.  Return the cases with a new record.
+        `attempts` combines two numbers of attempts, as `np.add` for new runs.  `is_checked` marks records from `check`.
         """
         records = pack_records(records)
         number, case = self._find(np.array(records.keys, dtype=np.bytes_))
@@ -204,7 +192,7 @@ class RunTable:
             if isinstance(column.data, Packed):
                 column.data.put(own, values)
             else:
-                column.data.put(own, values, self.shapes[column_key(stack)].types)
+                column.data.put(own, values, self.shapes[stack.name, stack.role == ATTRIBUTE].types)
         return case
 
     def check(self, records: RunRecords) -> RunRecords:
@@ -291,14 +279,11 @@ class Cells(NamedTuple):
 
 @dataclass(eq=False)
 class Scalars:
-    """One number, string or date for each case.  Strings have the dtype object.
-
-    `present` marks the cases with a value.  `returned` has the dtype that each run returned, as an index into `dtypes`.
-    """
+    """One number, string or date for each case.  Strings have the dtype object."""
 
     cells: npt.NDArray[Any]
-    present: npt.NDArray[np.bool_]
-    returned: npt.NDArray[np.int8]
+    present: npt.NDArray[np.bool_]  # True for cases with a value
+    returned: npt.NDArray[np.int8]  # dtype that each run returned, as an index into `dtypes`
     dtypes: list[np.dtype[Any]] = field(default_factory=list)
 
     @property
@@ -327,17 +312,13 @@ class Scalars:
 
 @dataclass(eq=False)
 class RunColumn:
-    """Values of one variable for all cases.
-
-    `data` is `Scalars`, or `Packed` arrays, which are read on access.  `first` is the lowest case with a value.  The
-    run of this case gives the attributes, so a result does not depend on the order in which runs finish.
-    """
+    """Values of one variable for all cases: `Scalars`, or `Packed` arrays, which are read on access."""
 
     role: str
     dims: tuple[str, ...]
     data: Any
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    first: int = 2**62
+    first: int = 2**62  # lowest case with a value.  Its run gives the attributes, in whatever order runs finish
 
     @staticmethod
     def empty(count: int, stack: Stack) -> RunColumn:

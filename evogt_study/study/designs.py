@@ -261,18 +261,6 @@ def warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
             )
 
 
-def warn_of_count(table: SampleTable, place: SourceLocation) -> None:
-    """Give an `AccuracyWarning` if the count makes a sequence unbalanced."""
-    end = table.start + table.count
-    if RULES[table.rule].balanced and end & (end - 1):
-        above = 2 ** end.bit_length()
-        warn(
-            f"`count` of the sample {table.name} is {table.count:,}: points of a Sobol sequence are balanced if "
-            f"their number is a power of two, such as {above // 2:,} or {above:,} ({place.at('count')})",
-            AccuracyWarning,
-        )
-
-
 @dataclass(frozen=True)
 class Rule:
     """A sampling rule, whose `draw` returns `per_count` points per count for (dimension, count, seed, **options).
@@ -502,17 +490,22 @@ def table(name: str, /, points: Any) -> StatedDesign:
     return StatedDesign("table", {"name": name, "rows": list(points)})
 
 
-def read_designs(table: StudyModel, declared: StudyReader, *, warn: bool) -> tuple[Axis, ...]:
-    """Read all designs of a study as axes.  With `warn`, give an `AccuracyWarning` for an unbalanced sequence."""
+def read_designs(table: StudyModel, declared: StudyReader, *, warns: bool) -> tuple[Axis, ...]:
+    """Read all designs of a study as axes.  With `warns`, give an `AccuracyWarning` for an unbalanced sequence."""
     owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}
     every = []
     for section in SECTIONS:
         for number, design in enumerate(getattr(table, section)):
             place = declared.locate(section).at(number)
             if isinstance(design, SampleTable):
-                axis = read_sample(design, declared, place)
-                if warn:
-                    warn_of_count(design, place)
+                axis, end = read_sample(design, declared, place), design.start + design.count
+                if warns and RULES[design.rule].balanced and end & (end - 1):
+                    near = 2 ** (end.bit_length() - 1)
+                    warn(
+                        f"`count` of the sample {design.name} is {design.count:,}: points of a Sobol sequence are balanced "
+                        f"if their number is a power of two, such as {near:,} or {2 * near:,} ({place.at('count')})",
+                        AccuracyWarning,
+                    )
             else:
                 is_zip = isinstance(design, ZipTable)
                 lists = _read_zip(design, place) if is_zip else _read_points(table.table_files, design, place)

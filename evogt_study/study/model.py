@@ -1,7 +1,6 @@
 """Define a study as a pydantic model, with the sections and keys of a study file.
 
-Python and TOML build the same `StudyModel`, and `write_toml` writes it.  The models check the keys and their types.
-`reading` checks the values with the parameters of the method.
+The models check the keys and their types.  `reading` checks the values with the parameters of the method.
 """
 
 from __future__ import annotations
@@ -461,8 +460,7 @@ _EXPECTED = {
 
 def _describe_mistake(errors: list[ErrorDetails], raw: Mapping[str, Any], where: str) -> str:
     """Describe the mistake with the deepest key, since pydantic reports one error per alternative of a value."""
-    found: dict[str, list[ErrorDetails]] = {}
-    depths: dict[str, int] = {}
+    found: dict[tuple[str, ...], list[ErrorDetails]] = {}
     for error in errors:
         keys: list[str] = []
         value: Any = raw
@@ -472,16 +470,15 @@ def _describe_mistake(errors: list[ErrorDetails], raw: Mapping[str, Any], where:
                 keys.append(str(part))
         if error["type"] in ("missing", UNKNOWN):
             keys.append(str(error["ctx"]["key"] if "ctx" in error else error["loc"][-1]))
-        found.setdefault(".".join(keys), []).append(error)
-        depths[".".join(keys)] = len(keys)
-    key = max(found, key=depths.__getitem__)
-    first = found[key][0]
+        found.setdefault(tuple(keys), []).append(error)
+    deepest = max(found, key=len)
+    key, first = ".".join(deepest), found[deepest][0]
     if first["type"] == UNKNOWN:
         return f"unknown key `{key}` ({where}). {first['msg']}"
     if first["type"] == "missing":
         return f"`{key}` must be given ({where})"
     if first["type"] == WHOLE:
         return f"{first['msg']} ({where})"
-    expected = (_EXPECTED.get(error["type"], error["msg"]).format(**error.get("ctx", {})) for error in found[key])
+    expected = (_EXPECTED.get(error["type"], error["msg"]).format(**error.get("ctx", {})) for error in found[deepest])
     wanted = " or ".join(dict.fromkeys(re.sub("^(Input should be|Value error,) ", "", each) for each in expected))
     return f"`{key}` must be {wanted}, got {shorten(first['input'])} ({where})"

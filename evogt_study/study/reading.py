@@ -310,9 +310,9 @@ class StudyReader:
             found[name] = raw
         return found
 
-    def read_phases(self, warn: bool) -> tuple[Phase, ...]:
-        """Return the phases of the study.  With `warn`, give an `AccuracyWarning` for unbalanced designs."""
-        table, space, precision = self.table, self._read_space(warn), None
+    def read_phases(self, warns: bool) -> tuple[Phase, ...]:
+        """Return the phases of the study.  With `warns`, give an `AccuracyWarning` for unbalanced designs."""
+        table, space, precision = self.table, self._read_space(warns), None
         if table.precision is not None:
             precision, space = read_precision(table.precision, space, self)
         main = Phase(MAIN, space, precision=precision)
@@ -338,14 +338,14 @@ class StudyReader:
         formulas = {name: compile_formula(name, text, place.at(name), self)[1] for name, text in texts.items()}
         return Resources(formulas, table.queue, table.retry_memory, place)
 
-    def _read_space(self, warn: bool) -> CaseSpace:
+    def _read_space(self, warns: bool) -> CaseSpace:
         """Return the cases of the study."""
-        axes = list(read_designs(self.table, self, warn=warn))
+        axes = list(read_designs(self.table, self, warns=warns))
         for name, raw in self.table.axes.items():
             place = self.locate(f"axes.{name}")
             entries = list(self.choices[name]) if name in self.choices else read_list(raw, place)
             axes.append(Axis(name, self.read_values(name, entries, place)))
-            if warn:
+            if warns:
                 warn_of_near_values(axes[-1], place)
         size = math.prod(len(axis.values) for axis in axes)
         for got, limit, unit in ((len(axes), MAX_AXES, "axes"), (size, MAX_CASES, "cases")):

@@ -408,8 +408,12 @@ class StudySections:
         """Convert the values of an axis, or a constant, to TOML types."""
         if key == "constants":
             return _to_toml(f"{key}.{name}", value)
-        if name in ("method", "problem") and name not in self.table and self._has_choices(name, value):
-            return {label: self._read_named(name, each) for label, each in value.items()}
+        if name in ("method", "problem") and name not in self.table and isinstance(value, Mapping):
+            choices = value.values()  # methods and problems, or values of a parameter of a user function
+            is_parameter = name == "problem" and ":" in str(self.table.get("method", ""))
+            is_choice = all(is_problem(each) or callable(each) or isinstance(each, (str, Mapping)) for each in choices)
+            if is_choice and (not is_parameter or any(states_problem(each, Path.cwd()) for each in choices)):
+                return {label: self._read_named(name, each) for label, each in value.items()}
         return self._read_axis(name, value)
 
     def _read_named(self, key: str, value: Any) -> Any:
@@ -424,15 +428,6 @@ class StudySections:
         code = make_code(value, Path.cwd())
         self.codes[code.reference] = code
         return code.reference
-
-    def _has_choices(self, key: str, choices: Any) -> bool:
-        """Return True if the values of an axis are methods or problems, not values of a user function's parameter."""
-        if not isinstance(choices, Mapping) or not all(
-            is_problem(each) or callable(each) or isinstance(each, (str, Mapping)) for each in choices.values()
-        ):
-            return False
-        is_parameter = key == "problem" and ":" in str(self.table.get("method", ""))
-        return not is_parameter or any(states_problem(each, Path.cwd()) for each in choices.values())
 
     def _set_designs(self, designs: Any) -> None:
         for section in (*SECTIONS, SECTION):
@@ -496,7 +491,7 @@ class StudySections:
             return replace(code, depends=hash_depends(depends, Path(code.folder)), objects=objects)
 
         reader, study = StudyReader(model, file, find_user_code or find_code), object.__new__(Study)
-        phases, resources = reader.read_phases(warn=not recorded), reader.read_resources()
+        phases, resources = reader.read_phases(warns=not recorded), reader.read_resources()
         vars(study).update(model=model, file=file, spec=reader.spec, phases=phases, resources=resources)
         check_cases(study)
         return study
