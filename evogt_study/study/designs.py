@@ -502,8 +502,9 @@ def read_designs(table: StudyModel, declared: StudyReader, *, warns: bool) -> tu
                 if warns and RULES[design.rule].balanced and end & (end - 1):
                     near = 2 ** (end.bit_length() - 1)
                     warn(
-                        f"`count` of the sample {design.name} is {design.count:,}: points of a Sobol sequence are balanced "
-                        f"if their number is a power of two, such as {near:,} or {2 * near:,} ({place.at('count')})",
+                        f"`count` of the sample {design.name} is {design.count:,}: points of a Sobol sequence are "
+                        f"balanced if their number is a power of two, such as {near:,} or {2 * near:,} "
+                        f"({place.at('count')})",
                         AccuracyWarning,
                     )
             else:
