@@ -13,9 +13,8 @@ from evogt_study.errors import InputError
 from evogt_study.methods.code import Output
 from evogt_study.methods.loading import load_method
 from evogt_study.pde.certificates.certify import BUDGET, compute_retained_error, evaluate_final
-from evogt_study.pde.methods.evolution import Evolution
+from evogt_study.pde.methods.evolution import Evolution, share_reference
 from evogt_study.pde.methods.problem_method import ProblemMethod
-from evogt_study.pde.methods.recording import share_reference
 from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems.fields import FieldProblem
@@ -23,11 +22,11 @@ from evogt_study.schema.values import Value, Values
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import BoundedStageCache
 
-LEAST_TAU = 1e-15
+MIN_TAU = 1e-15
 """Smallest threshold that the advice proposes.  Directions below it are rounding errors."""
-_FINER = 1.5
+_POINTS_FACTOR = 1.5
 """Factor by which the advice increases the points per direction of the assembly rule."""
-NONLINEAR = "`evogt advise` needs a linear problem with one field. Use `reference` for errors of other problems ({})"
+NEEDS_LINEAR = "`evogt advise` needs a linear problem with one field. Use `reference` for errors of other problems ({})"
 
 
 @dataclass(frozen=True)
@@ -38,21 +37,14 @@ class Advice:
     error: float
     parts: Mapping[str, float]
     change: Values
-    predictions: Mapping[str, float]
+    predicted: float
     measured: float | None
-
-    @property
-    def predicted(self) -> float:
-        return min(self.predictions.values())
 
 
 def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
-    """Yield the advice for at most `cells` setups of a study, from runs with the first seed.
-
-    If `check` is True, the function also computes the run with the best change.
-    """
+    """Yield advice for at most `cells` setups with the first seed, and run the best change if `check` is True."""
     if isinstance(study.spec.problem, FieldProblem):
-        raise InputError(NONLINEAR.format(study.file))
+        raise InputError(NEEDS_LINEAR.format(study.file))
     method = load_method(replace(study.spec, output=Output(record=BUDGET)))
     if not isinstance(method, ProblemMethod) or method.kind is not Evolution:
         raise InputError(f"`method` must be evolution for advice, got {study.spec.method} ({study.file}, method)")
@@ -65,8 +57,8 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
         number, values = points[place]
         positions = zip(narrowed.axes, np.unravel_index(number, narrowed.shape), strict=True)
         at = {axis.name: axis.values[int(i)] for axis, i in positions if axis.name != "seed"}
-        if not method.problem(values).is_linear:
-            raise InputError(NONLINEAR.format(study.file))
+        if not method.make_problem(values).is_linear:
+            raise InputError(NEEDS_LINEAR.format(study.file))
         share, case = BoundedStageCache(), method.bind(values)
         numbers, given, rule = _read_numbers(case, share), case.given, case.discretisation.quadrature
         # more features, half of the step, a finer rule, a smaller threshold
@@ -75,14 +67,14 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
             wider["N1"] = 2 * N1
         changes: dict[str, Values] = {"N": wider, "dt": {"dt": given.dt / 2.0}}
         if isinstance(rule, QuadratureRule):
-            changes["quadrature"] = {"quadrature": replace(rule, points=int(_FINER * rule.points))}
-        if given.tau > LEAST_TAU:
-            changes["tau"] = {"tau": max(given.tau / 100.0, LEAST_TAU)}
+            changes["quadrature"] = {"quadrature": replace(rule, points=int(_POINTS_FACTOR * rule.points))}
+        if given.tau > MIN_TAU:
+            changes["tau"] = {"tau": max(given.tau / 100.0, MIN_TAU)}
         predictions = _predict_errors(method, values, changes, numbers, share)
         best = min(predictions, key=lambda name: predictions[name])
         measured = _read_numbers(method.bind({**values, **changes[best]}), share)["error"] if check else None
         parts = {name: numbers[name] for name in BUDGET}
-        yield Advice(at, numbers["error"], parts, changes[best], predictions, measured)
+        yield Advice(at, numbers["error"], parts, changes[best], predictions[best], measured)
 
 
 def _read_numbers(case: Any, share: Share) -> dict[str, float]:
@@ -98,9 +90,8 @@ def _predict_errors(
 ) -> dict[str, float]:
     """Predict the error after each change by projections of the solution and by the order of the integrator."""
     case = method.bind(values)
-    problem, order = method.shared_problem(values, share), case.integrator.ORDER
-    final_time = case.discretisation.grid.final_time
-    text = method.problem_text(values)
+    problem, final_time = method.share_problem(values, share), case.discretisation.grid.final_time
+    text = method.write_problem_text(values)
     reference = None if problem.exact is not None else share_reference(problem, final_time, share, text)
     known = partial(evaluate_final, problem, final_time, reference)
     # at most the error, since the code below subtracts the squares
@@ -110,7 +101,7 @@ def _predict_errors(
     for name, change in changes.items():
         if name == "dt":
             # With half the step, the error of the time steps falls by 2^-order and its square by 4^-order.
-            predictions[name] = float(np.sqrt(error**2 - time**2 * (1.0 - 4.0**-order)))
+            predictions[name] = float(np.sqrt(error**2 - time**2 * (1.0 - 4.0**-case.integrator.ORDER)))
             continue
         after = compute_retained_error(problem, method.bind({**values, **change}).discretisation, known)
         predictions[name] = float(np.sqrt((error**2 - time**2) * (after / before) ** 2 + time**2))

@@ -9,9 +9,9 @@ import click
 from evogt_study.cli.inputs import STUDY_FILE, make_command, option
 from evogt_study.text import print_line
 
-WORTH = 0.9
+MAX_WORTHWHILE_RATIO = 0.9
 """Ratio of the predicted to the present error above which the command recommends no change."""
-CAUSES = {
+CAUSE_LABELS = {
     "error_full_space": "full space",
     "error_retained": "retained space",
     "error_evolution": "evolution",
@@ -38,8 +38,8 @@ def advise(study_file: Path, setups: int, no_check: bool) -> None:
         where = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.at.items()) or "the study"
         change = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.change.items())
         print_line(f"{where}: error {advice.error:.2e}")
-        print_line(f"  {', '.join(f'{text} {advice.parts[name]:.1e}' for name, text in CAUSES.items())}")
-        if advice.predicted > WORTH * advice.error:
+        print_line(f"  {', '.join(f'{text} {advice.parts[name]:.1e}' for name, text in CAUSE_LABELS.items())}")
+        if advice.predicted > MAX_WORTHWHILE_RATIO * advice.error:
             line = f"  no single change gains much: {change} is predicted to give {advice.predicted:.2e}"
         else:
             gain = advice.error / advice.predicted

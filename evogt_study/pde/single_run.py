@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, ResultError, shorten
+from evogt_study.errors import InputError, ParameterError, ProblemError, ResultError, shorten
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import Output, find_named_code
-from evogt_study.pde.baselines.references import (
-    BY_FUNCTION,
-    COEFFICIENTS,
-    StoredSolution,
-    make_reference,
-)
-from evogt_study.pde.certificates.bound import list_knot_steps
+from evogt_study.pde.baselines.references import BY_FUNCTION, COEFFICIENTS, StoredSolution, make_reference
 from evogt_study.pde.certificates.certify import check_certificates, find_certificates
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains import describe_domain
 from evogt_study.pde.galerkin.problem import Problem, check_data
 from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import Integrator, Start
-from evogt_study.pde.methods import recording
+from evogt_study.pde.methods import evolution
 from evogt_study.pde.methods.declarations import PARAMETERS, VARIABLES, make_integrator
 from evogt_study.pde.methods.problem_method import declare_formula_parameter
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Discretisation, Reference, Solution, compute_stage
 from evogt_study.pde.pipeline import solve_arrays as solve_arrays
-from evogt_study.schema.records import Datum
+from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import make_coordinate
 from evogt_study.schema.variables import warn_of_accuracy
 from evogt_study.storage.hdf5 import HDF5_LOCK
@@ -143,13 +137,12 @@ def solve(
     }  # fmt: skip
     run = _make_discretisation(problem, dictionary, integrator, given, times, coefficient_reference)
     check_data(problem, run.grid.final_time)
-    recording.check_norms(problem, norms)
+    evolution.check_norms(problem, norms)
     if isinstance(certificates, bool):
         wanted = find_certificates(problem, run.grid.final_time) if certificates else ()
     else:
         check_certificates(certificates, problem, run.grid.final_time)
         wanted = tuple(certificates)
-    knots = list_knot_steps(run.grid, problem.dimension) if wanted else ()
     if isinstance(reference, (str, Path)):
         stated: Any = str(reference)
         if stated.endswith(".nc"):
@@ -157,17 +150,19 @@ def solve(
         elif ".py:" in stated:
             stated = find_named_code(stated, Path())
         reference = make_reference(stated, problem, run, reference_points, reference_dt)
-    with np.errstate(all="ignore"):  # the check below reports values that are not finite
-        solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=knots)
-        if not np.isfinite(solution.trajectory.coefficients).all():
-            raise DivergedError("the coefficients are not finite at all saved times")
-        known: Mapping[str, Datum] = {}
-        try:
-            known = recording.compute_certificates(solution, wanted, compute_stage, "")
-        except ProblemError:  # certificates use other nodes and times, at which a diffusion may be negative
-            if certificates is not True:
-                raise
-        data = label_solution(solution, known, field)
+    shown = *evolution.HISTORIES, *norms, *(() if field is None else ("field",))
+
+    def compute(*names: str) -> xr.Dataset:
+        output = Output(record=(*shown, *names), grid=field or 0)
+        with np.errstate(all="ignore"):  # `compute_record` reports values that are not finite
+            return label_solution(*evolution.compute_record(problem, run, output, compute_stage, reference, ""))
+
+    try:
+        data = compute(*wanted)
+    except ProblemError:  # certificates use other nodes and times, at which a diffusion may be negative
+        if certificates is not True:
+            raise
+        data = compute()
     warn_of_accuracy(data)
     return data
 
@@ -179,9 +174,7 @@ def _make_discretisation(
     """Return the settings of a run.  Raises ParameterError or ProblemError if the settings contradict each other."""
     if given["final_time"] is None:
         raise ParameterError("final_time", "given, because the problem has no final time", None)
-    checked: dict[str, Any] = {
-        name: PARAMETERS[name].value(value) for name, value in given.items() if value is not None
-    }
+    checked: dict[str, Any] = {name: PARAMETERS[name].value(each) for name, each in given.items() if each is not None}
     if isinstance(coefficient_reference, str):
         coefficient_reference = CoefficientReference(coefficient_reference)
     if coefficient_reference is not None:
@@ -197,49 +190,41 @@ def _make_discretisation(
     )
 
 
-def label_solution(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:
-    """Return a solution as a Dataset with the attributes of a study result.
-
-    If `field` is given, the Dataset contains the solution on a uniform grid with `field` points per direction.
-    """
-    output = Output(record=recording.HISTORIES if field is None else (*recording.HISTORIES, "field"), grid=field or 0)
-    record = recording.make_record(solution, output, certificates)
-    saved = solution.trajectory.coefficients[solution.discretisation.grid.saved_positions]
+def label_solution(solution: Solution, record: Record) -> xr.Dataset:
+    """Return a solution as a Dataset with the attributes of a study result."""
+    run, problem, space = solution.discretisation, solution.problem, solution.space
     # Store coefficients of the features, because T_r differs between machines by signs, and by rotations of directions
     # with almost equal singular values.
-    coefficients = {COEFFICIENTS: Datum(("time", "feature"), saved @ solution.space.transform.T)}
+    saved = solution.trajectory.coefficients[run.grid.saved_positions]
+    coefficients = {COEFFICIENTS: Datum(("time", "feature"), saved @ space.transform.T)}
     data, axes = (
         {name: (datum.dims, datum.values, VARIABLES[name].attributes) for name, datum in known.items()}
         for known in ({**record.variables, **coefficients}, record.coordinates)
     )
-    run, problem = solution.discretisation, solution.problem
-    dictionary = run.dictionary
     parameters: dict[str, Any] = {
-        "dictionary": dictionary.family, "seed": run.seed, **dictionary.labels(problem.dimension),
+        "dictionary": run.dictionary.family, "seed": run.seed, **run.dictionary.labels(problem.dimension),
         "tau": run.tau, "quadrature": run.quadrature, "validation": run.validation, "assessment": run.assessment,
         "final_time": run.grid.final_time, "dt": run.grid.dt, "time_integrator": run.integrator.name,
         **run.integrator.values,
     }  # fmt: skip
-    shown = {name: make_coordinate([value])[0] for name, value in parameters.items() if value is not None}
-    known = {**PARAMETERS, **dictionary.parameters(), **run.integrator.parameters()}
-    constants = {name: ((), label, known[name].attributes(label)) for name, label in shown.items()}
-    own = {
-        name: ((), value, declare_formula_parameter(name).attributes(value))
-        for name, value in problem.parameters.items()
-        if name not in constants
+    parameters |= {name: value for name, value in problem.parameters.items() if parameters.get(name) is None}
+    declared = {**PARAMETERS, **run.dictionary.parameters(), **run.integrator.parameters()}
+    labels = {name: make_coordinate([value])[0] for name, value in parameters.items() if value is not None}
+    constants = {
+        name: ((), label, (declared.get(name) or declare_formula_parameter(name)).attributes(label))
+        for name, label in labels.items()
     }
-    sizes = {"mode": solution.space.rank, "feature": len(solution.svd.singular_values)}
+    sizes = {"mode": space.rank, "feature": len(solution.svd.singular_values)}
     indices = {name: (name, np.arange(size), VARIABLES[name].attributes) for name, size in sizes.items()}
     attributes: dict[str, Any] = {
-        "problem": problem.name,
+        "title": "one run", "problem": problem.name, "feature_seed": run.seed,
         "domain": json.dumps(describe_domain(problem.domain, whole=True)),
-        "features": json.dumps(dictionary.content()),
-        "feature_seed": run.seed,
-    }
+        "features": json.dumps(run.dictionary.content()),
+    }  # fmt: skip
     if problem.lifting is not None:
         attributes["lifting"] = problem.lifting.formula or BY_FUNCTION
         attributes["lifting_parameters"] = json.dumps(dict(problem.parameters))
-    return xr.Dataset(data, axes | indices | constants | own, {**attributes, "title": "one run"})
+    return xr.Dataset(data, axes | indices | constants, attributes)
 
 
 def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:

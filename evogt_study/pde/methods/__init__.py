@@ -7,6 +7,5 @@
 - `solver`: a user function that solves the problem of the study
 - `problem_method`: the common part of these methods, with the problem, its parameters and the outputs
 - `declarations`: variables that these methods record, and parameters of the paper's method
-- `recording`: scalars, histories, fields and certificates of a solution
 - `problem_kind`: formula problems as a kind of problem
 """

@@ -18,14 +18,8 @@ from evogt_study.pde.galerkin.retained_space import DECOMPOSITIONS
 from evogt_study.pde.galerkin.validation import COEFFICIENT_REFERENCES
 from evogt_study.pde.integrators import INTEGRATORS, Integrator
 from evogt_study.pde.numerics import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, TriangleRule
-from evogt_study.schema.parameters import (
-    Parameter,
-    Parametrised,
-    choice,
-    integer,
-    real,
-    registry_key,
-)
+from evogt_study.registry import Registry
+from evogt_study.schema.parameters import Parameter, Parametrised, choice, integer, real, registry_key
 from evogt_study.schema.values import Value, Values
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Variable
 
@@ -70,13 +64,11 @@ _RECORDED = (
              "|| Phi~^T W_q Phi~ - I_r ||_2, app:threshold, which is rounding", label=r"mass defect $\epsilon_M$"),
     Variable("quadrature_defect", "identity-mass defect on a second rule, in the spectral norm",
              "|| Phi~_b^T W_b Phi~_b - I_r ||_2, b: Gauss-Legendre, one point per direction more than the assembly "
-             f"rule; above {MOST_QUADRATURE_DEFECT} that rule is too coarse",
-             limit=MOST_QUADRATURE_DEFECT,
+             f"rule; above {MOST_QUADRATURE_DEFECT} that rule is too coarse", limit=MOST_QUADRATURE_DEFECT,
              warning="the assembly rule is too coarse for the features. Use a finer `quadrature`",
              label="mass defect, second rule"),
     Variable("domain_reach", "distance of the domain's farthest corner from the centre, over the radius",
-             "max_x |x - x_c| / R; recorded if the ball of transnet or gtransnet does not hold the domain",
-             limit=1.0,
+             "max_x |x - x_c| / R; recorded if the ball of transnet or gtransnet does not hold the domain", limit=1.0,
              warning="the ball of `radius` about `centre` does not hold the domain. Use a larger `radius`",
              label="reach of the domain"),
     Variable("mass_defect_cross_grid", "identity-mass defect on the assessment rule, in the spectral norm",
@@ -182,7 +174,7 @@ AXES = (
 )
 """Declarations of the coordinates that the methods record."""
 
-ABOUT = ("error", "coefficient_error", "energy_drop_percent")
+HEADLINE_NAMES = ("error", "coefficient_error", "energy_drop_percent")
 """Names of the headline variables if a study declares no headline variables."""
 _ROUNDING = (
     "mass_defect", "mass_defect_cross_grid", "quadrature_defect", "raw_resolution", "singular_values", "coefficients",
@@ -193,7 +185,7 @@ RECORDED = tuple(
     replace(
         each,
         estimand=GEOMETRIC_MEAN if "error" in each.name.split("_") else each.estimand,
-        headline=int(each.name in ABOUT),
+        headline=int(each.name in HEADLINE_NAMES),
         is_determined=each.name not in _ROUNDING,
     )
     for each in _RECORDED
@@ -337,25 +329,26 @@ def list_kinds(parameters: Mapping[str, Parameter], values: Values) -> list[type
 
 
 @lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases share these objects
-def _make_kind(kind: Any, positional: tuple[str, ...], *own: tuple[str, Value]) -> Any:
+def _create(kind: Any, positional: tuple[str, ...], *own: tuple[str, Value]) -> Any:
     return kind(*positional, **dict(own))
+
+
+def _make_kind(parameter: str, kinds: Registry[Any], values: Values, *positional: str) -> Any:
+    """Return the dictionary or the integrator of a case.  Raises ParameterError for a missing or invalid parameter."""
+    kind = kinds[str(values[parameter])]
+    given = [(name, values[name]) for name in kind.parameters() if name in values]
+    for missing in {*kind.list_required_parameters(dict(given))} - {*values}:
+        raise ParameterError(missing, f"given for {values[parameter]}", None)
+    return _create(kind, positional, *given)
 
 
 def make_dictionary(values: Values) -> Dictionary:
     """Return the dictionary of a case.  Raises ParameterError if its parameters are invalid."""
-    name = str(values["dictionary"])
-    family = FAMILIES[name]
-    given = [(own, values[own]) for own in family.parameters() if own in values]
-    dictionary: Dictionary = _make_kind(family, (name,), *given)
+    dictionary: Dictionary = _make_kind("dictionary", FAMILIES, values, str(values["dictionary"]))
     return dictionary
 
 
 def make_integrator(values: Values) -> Integrator:
     """Return the integrator of a case.  Raises ParameterError if its parameters are invalid."""
-    kind = INTEGRATORS[str(values["time_integrator"])]
-    given = [(own, values[own]) for own in kind.parameters() if own in values]
-    for missing in kind.list_required_parameters(dict(given)):
-        if missing not in values:
-            raise ParameterError(missing, f"given for {values['time_integrator']}", None)
-    integrator: Integrator = _make_kind(kind, (), *given)
+    integrator: Integrator = _make_kind("time_integrator", INTEGRATORS, values)
     return integrator

@@ -3,55 +3,51 @@
 from __future__ import annotations
 
 import operator
+import time
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from evogt_study.errors import DivergedError, ParameterError, StudyError
+from evogt_study.errors import DivergedError, ParameterError, ProblemError, StudyError
 from evogt_study.formulas import SPACE
-from evogt_study.methods.code import MethodSpec, UserCode
+from evogt_study.methods.code import MethodSpec, Output, UserCode
 from evogt_study.methods.protocol import Method
 from evogt_study.pde.baselines import references
 from evogt_study.pde.baselines.finite_difference import estimate_difference_memory
+from evogt_study.pde.certificates import certify as certificates
 from evogt_study.pde.certificates.bound import list_knot_steps
-from evogt_study.pde.certificates.certify import check_certificates, select_certificates
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.domains import Box
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.retained_space import SVD, RetainedSpace, retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import DenseBasis, check_diffusion, evaluate_on_face
-from evogt_study.pde.galerkin.validation import CoefficientReference, relative_errors
+from evogt_study.pde.galerkin.validation import CoefficientReference, energy_history, norm_history, relative_errors
 from evogt_study.pde.integrators import flux_system
 from evogt_study.pde.integrators.flux_system import FieldSolution
-from evogt_study.pde.methods import recording
-from evogt_study.pde.methods.declarations import (
-    EVOLUTION,
-    MAX_CACHED_TEXTS,
-    declare_parameters,
-    make_dictionary,
-    make_integrator,
-    warn_of_reach,
-)
+from evogt_study.pde.methods import declarations
 from evogt_study.pde.methods.problem_method import (
     ProblemCase,
     ProblemMethod,
     check_finite,
     estimate_seconds,
     make_quadrature,
+    make_scalars,
     make_time_grid,
+    measure_energies,
     report_user_errors,
+    sample_fields,
 )
-from evogt_study.pde.methods.recording import make_scalars
-from evogt_study.pde.numerics import Labelled, TimeGrid
+from evogt_study.pde.numerics import Array, Labelled, TimeGrid
 from evogt_study.pde.pipeline import (
     NORMS,
     Discretisation,
     Reference,
     Share,
+    Solution,
     compute_stage,
     estimate_error,
     list_stage_keys,
@@ -61,25 +57,160 @@ from evogt_study.pde.problems.fields import FieldData, FieldProblem
 from evogt_study.schema.parameters import Parameter, choice
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json, hash_canonical_json, json_text
+from evogt_study.storage.arrays import load_or_compute
 
-FRAGMENTED = 1.25
-"""Resident memory per byte of large arrays.  It exceeds 1, because the system does not regain all freed memory."""
-TANH, FACTORED = 25, 30
-"""Estimated operations of a tanh with its derivatives, and of an SVD divided by N^3."""
-NOTHING_TO_MEASURE_AGAINST = (
-    "`record` must leave out {} for a problem without exact solution or reference (output.record)"
+T = TypeVar("T")
+
+HISTORIES = (
+    "error_history", "energy_history", "norm_history", "free_energy_history", "coefficients", "reference_coefficients",
+    "singular_values",
+)  # fmt: skip
+"""Names of the arrays that a record can contain without a uniform grid."""
+STAGE_SECONDS = "stage_seconds"
+RECORDABLE = (*HISTORIES, "field", *NORMS, STAGE_SECONDS, *certificates.CERTIFICATES)
+OFFLINE_STAGES = (
+    "trial functions",
+    "weighted SVD",
+    "retained space",
+    "diffusion check",
+    "nodal data",
+    "Galerkin system",
 )
+ONLINE_STAGES = ("trajectory",)
+RESIDENT_SHARE = 1.25
+"""Resident memory per byte of large arrays.  It exceeds 1, because the system does not regain all freed memory."""
+TANH_FLOPS, SVD_FLOPS = 25, 30
+"""Estimated operations of a tanh with its derivatives, and of an SVD divided by N^3."""
+NO_SOLUTION = "`record` must leave out {} for a problem without exact solution or reference (output.record)"
 _COMPUTED = references.REFINED, references.ELEMENTS
 _REFERENCES = references.EXACT, *_COMPUTED
-_TOLERANCE, _KEPT, FRESH = 1e-13, "kept", "fresh"
+_TOLERANCE, _KEEP_FACTORS, _FRESH_FACTORS = 1e-13, "kept", "fresh"
+
+
+class StageClock:
+    """Function of the type `Share` that measures the CPU seconds of each stage without its inner stages."""
+
+    def __init__(self, share: Share) -> None:
+        self.share = share
+        self.seconds: dict[str, float] = dict.fromkeys((*OFFLINE_STAGES, *ONLINE_STAGES), 0.0)
+        self._inside = [0.0]
+
+    def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+        """Return the result of `stage`, and measure the time if the stage is computed."""
+
+        def measure() -> T:
+            self._inside.append(0.0)
+            start = time.process_time()
+            try:
+                return compute()
+            finally:
+                spent = time.process_time() - start
+                self.seconds[stage] = self.seconds.get(stage, 0.0) + spent - self._inside.pop()
+                self._inside[-1] += spent
+
+        return self.share(stage, key, measure)
+
+    def add_to(self, record: Record) -> Record:
+        """Return the record with the seconds of each stage and the sums over offline and online stages."""
+        seconds = np.array([self.seconds[name] for name in (*OFFLINE_STAGES, *ONLINE_STAGES)])
+        parts = {
+            "offline_seconds": seconds[: len(OFFLINE_STAGES)].sum(),
+            "online_seconds": seconds[len(OFFLINE_STAGES) :].sum(),
+        }
+        variables = make_scalars(parts)
+        variables[STAGE_SECONDS] = Datum(("stage",), seconds)
+        names = Datum(("stage",), np.array((*OFFLINE_STAGES, *ONLINE_STAGES)))
+        return Record({**record.variables, **variables}, {**record.coordinates, "stage": names})
+
+
+def select_arrays(output: Output) -> tuple[str, ...]:
+    """Return the names in `output.record` except the certificates and the seconds of stages."""
+    return tuple(name for name in output.record if name not in certificates.CERTIFICATES and name != STAGE_SECONDS)
+
+
+def make_record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:
+    """Return the record of a solution with the scalars, the certificates and the arrays in `output.record`."""
+    space, trajectory, system, problem = solution.space, solution.trajectory, solution.system, solution.problem
+    energies = trajectory.energies if problem.potential is not None else None
+    error, off = solution.errors[-1] if solution.has_final_error else None, solution.reference_error
+    cross_grid = solution.cross_grid
+    known: dict[str, float | None] = {
+        "error": error, "initial_error": solution.errors[0],
+        "rank": space.rank, "retained_condition": space.condition, "raw_resolution": solution.svd.raw_resolution,
+        "mass_defect": space.mass_defect, "quadrature_defect": solution.quadrature_defect,
+        **declarations.measure_reach(solution.discretisation.dictionary, problem.dimension),
+        "coefficient_error": solution.coefficient_error,
+        "mass_defect_cross_grid": None if cross_grid is None else cross_grid.mass,
+        "stiffness_defect_cross_grid": None if cross_grid is None else cross_grid.stiffness,
+        "reference_error": off,
+        "reference_share": off / error if off is not None and error is not None and error > 0.0 else None,
+        **({} if energies is None else measure_energies(energies)), **solution.norms,
+    }  # fmt: skip
+    wanted, grid = select_arrays(output), solution.discretisation.grid
+    saved, times = grid.saved_positions, grid.saved_times
+    makers: dict[str, Callable[[], Array | None]] = {
+        "error_history": lambda: solution.errors[saved] if solution.has_final_error else None,
+        "energy_history": lambda: energy_history(system, trajectory)[saved],
+        "norm_history": lambda: norm_history(system, trajectory)[saved],
+        "free_energy_history": lambda: None if energies is None else energies[list(grid.saved)],
+        "coefficients": lambda: trajectory.coefficients[saved],
+        "reference_coefficients": lambda: solution.reference_state,
+        "singular_values": lambda: solution.svd.singular_values,
+    }
+    variables = make_scalars({name: value for name, value in known.items() if value is not None}) | dict(certified)
+    for name, make in makers.items():
+        values = make() if name in wanted else None
+        if values is not None:
+            variables[name] = Datum(declarations.VARIABLES[name].dims, values)
+    coordinates = {"time": Datum(("time",), times)} if wanted else {}
+    if "field" in wanted:
+        data, axes = sample_fields(lambda nodes: solution.evaluate(nodes)[saved], problem, times, output.grid)
+        variables, coordinates = variables | data, coordinates | axes
+    return Record(variables, coordinates)
+
+
+def check_norms(problem: Problem, wanted: Collection[str]) -> None:
+    """Raise ProblemError if `wanted` has error_h1 and the gradient of the exact solution is unknown."""
+    if "error_h1" in wanted and problem.exact_gradient is None:
+        raise ProblemError("`record` must leave out error_h1 for a problem without `exact` as a formula")
+
+
+def compute_record(
+    problem: Problem, run: Discretisation, output: Output, share: Share, reference: Reference | None, identity: str
+) -> tuple[Solution, Record]:
+    """Solve a problem, which the text `identity` identifies, and return the solution with its record.
+
+    Raises DivergedError if the coefficients are not finite.
+    """
+    wanted = certificates.select_certificates(output.record)
+    # the certificates interpolate states between the saved states
+    passed = list_knot_steps(run.grid, problem.dimension) if wanted else ()
+    solution = solve_arrays(problem, run, share, reference, [name for name in NORMS if name in output.record], passed)
+    if not np.isfinite(solution.trajectory.coefficients).all():
+        raise DivergedError("the coefficients are not finite at all saved times")
+    needed = {*certificates.BY_REFERENCE, *(() if problem.exact is not None else certificates.BY_EXACT)}
+    spectral = None if needed.isdisjoint(wanted) else share_reference(problem, run.grid.final_time, share, identity)
+    certified = certificates.certify(solution, wanted, share, identity, spectral) if wanted else {}
+    return solution, make_record(solution, output, make_scalars(certified))
+
+
+def share_reference(problem: Problem, final_time: float, share: Share, identity: str) -> certificates.SpectralReference:
+    """Return the spectral reference of a problem, which one worker computes for all workers."""
+
+    def computed() -> certificates.SpectralReference:
+        name = hash_canonical_json(["spectral reference", identity, final_time])
+        packed = load_or_compute(name, lambda: certificates.find_reference(problem, final_time).pack())
+        return certificates.SpectralReference.unpack(packed, problem.domain)
+
+    return share("spectral reference", (identity, final_time), computed)
 
 
 class Evolution(ProblemCase):
     """One run of Evo-GTransNet (Algorithm 1).  Raises ParameterError if its parameters contradict each other."""
 
     NAME = "evolution"
-    PARAMETERS = EVOLUTION
-    RECORDABLE = recording.RECORDABLE
+    PARAMETERS = declarations.EVOLUTION
+    RECORDABLE = RECORDABLE
     DEFAULTS: ClassVar[Values] = {
         "coefficient_rtol": CoefficientReference.rtol, "coefficient_atol": CoefficientReference.atol
     }  # fmt: skip
@@ -91,7 +222,7 @@ class Evolution(ProblemCase):
 
     @classmethod
     def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
-        own = tuple(name for name in method.of_kinds["dictionary"] if name != "gamma")
+        own = tuple(name for name in method.kind_parameters["dictionary"] if name != "gamma")
         return ("validation", "assessment", "quadrature", "dictionary", *own, "gamma", "candidate", "seed", "tau")
 
     @classmethod
@@ -110,14 +241,14 @@ class Evolution(ProblemCase):
             known += ["mass_defect_cross_grid", "stiffness_defect_cross_grid"]
         if method.source.statement is None or getattr(method.source.statement, "potential", None) is not None:
             known += ["energy_drop_percent", "energy_increment"]
-        return (*known, *select_certificates(method.output.record))
+        return (*known, *certificates.select_certificates(method.output.record))
 
     def __init__(self, method: ProblemMethod, values: Values) -> None:
         super().__init__(method, values)
         # create the parts that the run key needs and that can raise ParameterError
-        self.dictionary, self.integrator = make_dictionary(values), make_integrator(values)
+        self.dictionary, self.integrator = declarations.make_dictionary(values), declarations.make_integrator(values)
         # if no output uses the times, all such cases share the run with two times
-        times = method.output.times if recording.select_arrays(method.output) else 2
+        times = method.output.times if select_arrays(method.output) else 2
         self.grid = make_time_grid(values["final_time"], values["dt"], times)  # type: ignore[arg-type]
         if "coefficient_reference" in values:
             self.discretisation  # noqa: B018
@@ -138,7 +269,7 @@ class Evolution(ProblemCase):
 
     @property
     def times_text(self) -> str:
-        return _write_saved_times(self.grid) if recording.select_arrays(self.method.output) else "null"
+        return _write_saved_times(self.grid) if select_arrays(self.method.output) else "null"
 
     def list_unused(self) -> tuple[str, ...]:
         reference = self.values.get("reference")
@@ -158,7 +289,7 @@ class Evolution(ProblemCase):
     def reference_content(self) -> dict[str, Value]:
         """Parameters that identify the reference, or no parameters for the exact solution."""
         given = self.given
-        if given.reference is None or given.reference == references.EXACT:
+        if given.reference in (None, references.EXACT):
             return {}
         code = self.method.references.get(str(given.reference))
         if code is not None:
@@ -179,26 +310,16 @@ class Evolution(ProblemCase):
         return list_stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
 
     def run(self, share: Share) -> Record:
-        problem, identity = self.method.shared_problem(self.values, share), self.method.hash_problem(self.values)
-        reference = self.reference(problem)
+        problem, identity = self.method.share_problem(self.values, share), self.method.hash_problem(self.values)
+        reference = self.make_reference(problem)
         if reference is not None:
             reference = references.share_among_workers(reference, identity)
-        output = self.method.output
-        clock = recording.StageClock(share)
-        share = clock if recording.STAGE_SECONDS in output.record else share
-        norms, wanted = [name for name in NORMS if name in output.record], select_certificates(output.record)
-        # the certificates interpolate states between the saved states
-        passed = list_knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
-        solution = solve_arrays(problem, self.discretisation, share, reference, norms, passed)
-        made = check_finite(
-            recording.make_record(solution, output, recording.compute_certificates(solution, wanted, share, identity))
-        )
-        # the record may contain no value that is not finite
-        if not np.isfinite(solution.trajectory.coefficients[-1]).all():
-            raise DivergedError("the solution is not finite at the final time")
-        return clock.add_to(made) if share is clock else made
+        output, clock = self.method.output, StageClock(share)
+        share = clock if STAGE_SECONDS in output.record else share
+        _, record = compute_record(problem, self.discretisation, output, share, reference, identity)
+        return clock.add_to(check_finite(record)) if share is clock else check_finite(record)
 
-    def reference(self, problem: Problem) -> Reference | None:
+    def make_reference(self, problem: Problem) -> Reference | None:
         """Return the reference for errors, or None for the exact solution."""
         given, named = self.given, self.given.reference
         named = self.method.references.get(str(named), named)
@@ -210,18 +331,16 @@ class Evolution(ProblemCase):
         run, method = self.discretisation, self.method
         if method.source.statement is not None and method.source.dimension is not None:
             run.dictionary.check_dimension(method.source.statement.domain.feature_dimension)
-            warn_of_reach(run.dictionary, method.source.dimension)
-        if not recording.select_arrays(
-            method.output
-        ):  # then no time is saved, but the times of the file must still be valid
+            declarations.warn_of_reach(run.dictionary, method.source.dimension)
+        if not select_arrays(method.output):  # then no time is saved, but the times of the file must still be valid
             TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
         elif "error_history" in method.output.record and not _has_final_error(method, self.given.reference):
-            raise StudyError(NOTHING_TO_MEASURE_AGAINST.format("error_history"))
+            raise StudyError(NO_SOLUTION.format("error_history"))
         given = self.given
         # the result of `check_problem` depends on these settings, and not on seeds and widths
         key = hash_canonical_json(
             [
-                method.problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
+                method.write_problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
                 run.grid.final_time, run.grid.steps, given.time_integrator, run.integrator.values,
                 run.dictionary.family, run.dictionary.content().get("centre", ""), self.reference_content,
                 given.reference or "", given.coefficient_reference or "",
@@ -229,17 +348,17 @@ class Evolution(ProblemCase):
         )  # fmt: skip
         if key not in method.checked:  # many cases share a problem, and its check takes time
             with np.errstate(all="ignore"):
-                self.check_problem(method.problem(self.values))
+                self.check_problem(method.make_problem(self.values))
             method.checked.add(key)
 
     def check_problem(self, problem: Problem) -> None:
         """Raise InputError if the data of the problem contradict the parameters or the outputs of the case."""
         run, wanted = self.discretisation, self.method.output.record
         measured = [name for name in ("error_history", *NORMS) if name in wanted]
-        if self.reference(problem) is None and problem.exact is None and measured:
-            raise StudyError(NOTHING_TO_MEASURE_AGAINST.format(measured[0]))
-        recording.check_norms(problem, wanted)
-        check_certificates(wanted, problem, run.grid.final_time)
+        if self.make_reference(problem) is None and problem.exact is None and measured:
+            raise StudyError(NO_SOLUTION.format(measured[0]))
+        check_norms(problem, wanted)
+        certificates.check_certificates(wanted, problem, run.grid.final_time)
         unknown = {
             "free_energy_history": "for a problem without potential" if problem.potential is None else "",
             "reference_coefficients": "without coefficient_reference" if run.coefficient_reference is None else "",
@@ -262,28 +381,27 @@ class Evolution(ProblemCase):
     # The estimate counts only dense products of one run, because other operations take little time.
     @property
     def work(self) -> float | None:
-        problem, run = self.method.example(self.values), self.discretisation
+        problem, run = self.method.find_example(self.values), self.discretisation
         if problem is None:
             return None
-        d, widths, N, steps = problem.dimension, run.dictionary.widths, run.dictionary.N, run.grid.steps
+        d, widths, N = problem.dimension, run.dictionary.widths, run.dictionary.N
         Q, V = run.quadrature.count(d), run.validation.count(d)
-        A = 0 if run.assessment is None else run.assessment.count(d)
         r = min(N, Q)  # upper bound of the rank (app:scaling)
-        features = (2 * sum(map(operator.mul, widths, widths[1:])) + TANH * sum(widths)) * ((1 + d) * (Q + A) + V)
-        space = 2 * Q * N**2 + FACTORED * N**3 + 2 * (1 + d) * (Q + A) * N * r + d * (Q + A) * r**2
+        features = (2 * sum(map(operator.mul, widths, widths[1:])) + TANH_FLOPS * sum(widths)) * ((1 + d) * Q + V)
+        space = 2 * Q * N**2 + SVD_FLOPS * N**3 + 2 * (1 + d) * Q * N * r + d * Q * r**2
         step: float = 2 * r**2  # states of all steps from the eigenbasis of K
         if not problem.diffusion.steady:
             # a Cholesky factorisation for each step
             step = r**3 / 3 + 20 * r**2 + (0 if isinstance(problem.diffusion, Separable) else d * Q * r**2)
         if problem.potential is not None:
-            step += (4 * r + TANH) * Q
-        return estimate_seconds(float(features + space + step * steps + 2 * len(run.grid.observed) * N * V))
+            step += (4 * r + TANH_FLOPS) * Q
+        return estimate_seconds(float(features + space + step * run.grid.steps + 2 * len(run.grid.observed) * N * V))
 
     # The largest arrays that exist at one time are Phi with the copies for its SVD, or the retained basis with its
     # gradients and the validation features.
     @property
     def memory(self) -> float:
-        run, dimension = self.discretisation, self.method.dimension(self.values)
+        run, dimension = self.discretisation, self.method.estimate_dimension(self.values)
         nodes, validation = run.quadrature.count(dimension), run.validation.count(dimension)
         N, widths, observed = run.dictionary.N, run.dictionary.widths, len(run.grid.observed)
         trial = nodes * N * (1 + (dimension if len(widths) > 1 else 1))
@@ -295,7 +413,7 @@ class Evolution(ProblemCase):
         reference = 0.0
         if self.given.reference == references.DIFFERENCES and self.given.reference_points is not None:
             reference = estimate_difference_memory(dimension, self.given.reference_points, observed)
-        return float(8.0 * (layers + FRAGMENTED * most)) + reference
+        return float(8.0 * (layers + RESIDENT_SHARE * most)) + reference
 
 
 def _has_final_error(method: ProblemMethod, reference: Value | None) -> bool:
@@ -303,7 +421,7 @@ def _has_final_error(method: ProblemMethod, reference: Value | None) -> bool:
     return reference not in (None, references.EXACT) or method.source.has_exact is not False
 
 
-_write_saved_times = lru_cache(maxsize=MAX_CACHED_TEXTS)(lambda grid: json_text(grid.saved))  # often equal
+_write_saved_times = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(lambda grid: json_text(grid.saved))  # often equal
 
 
 def has_fields(problem: object) -> bool:
@@ -341,21 +459,21 @@ class Newton(Labelled):
     """Settings of Newton's method, which reuses its factors ("kept") or factorises in each iteration ("fresh")."""
 
     tolerance: float = _TOLERANCE
-    factors: str = _KEPT
+    factors: str = _KEEP_FACTORS
 
     def __post_init__(self) -> None:
         if not isinstance(self.tolerance, float) or not 0.0 < self.tolerance < 1.0:
             raise ParameterError("newton", "a tolerance in (0, 1)", self.tolerance)
-        if self.factors not in (_KEPT, FRESH):
-            raise ParameterError("newton", f"factors {_KEPT} or {FRESH}", self.factors)
+        if self.factors not in (_KEEP_FACTORS, _FRESH_FACTORS):
+            raise ParameterError("newton", f"factors {_KEEP_FACTORS} or {_FRESH_FACTORS}", self.factors)
 
     def __str__(self) -> str:
         return f"newton({self.tolerance:g}, {self.factors})"
 
 
-FIELD_PARAMETERS = declare_parameters(
-    "dictionary", replace(EVOLUTION["seed"], default=0), "tau", "quadrature", "validation", "dt", "final_time",
-    "time_integrator",
+FIELD_PARAMETERS = declarations.declare_parameters(
+    "dictionary", replace(declarations.EVOLUTION["seed"], default=0), "tau", "quadrature", "validation", "dt",
+    "final_time", "time_integrator",
     Parameter("reference", f"{', '.join(_REFERENCES[:2])} or {_REFERENCES[2]} for nonlinear fluxes and several fields",
         choice(_REFERENCES), "what errors are measured against", "the exact solution where left out", optional=True),
     "reference_points", "reference_dt",
@@ -380,7 +498,7 @@ class FieldCase(ProblemCase):
 
     @classmethod
     def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
-        dictionary = ("quadrature", "dictionary", *method.of_kinds.get("dictionary", ()), "seed", "tau")
+        dictionary = ("quadrature", "dictionary", *method.kind_parameters.get("dictionary", ()), "seed", "tau")
         return tuple(name for name in dictionary if name in method.parameters)
 
     @classmethod
@@ -400,7 +518,7 @@ class FieldCase(ProblemCase):
     def newton(self) -> tuple[float, bool]:
         """Tolerance of Newton's method, and True if the method keeps its factorisation from step to step."""
         newton = self.given.newton or Newton()
-        return newton.tolerance, newton.factors == _KEPT
+        return newton.tolerance, newton.factors == _KEEP_FACTORS
 
     def check_problem(self, data: FieldData) -> None:
         is_measured = self.method.source.has_exact or self.values.get("reference") in _COMPUTED
@@ -420,7 +538,7 @@ class FieldCase(ProblemCase):
         """Return the values of the `SCALARS` of this method."""
 
     def run(self, share: Share) -> Record:
-        data: Any = self.method.shared_problem(self.values, share)
+        data: Any = self.method.share_problem(self.values, share)
         solution, wanted, grid = self.solve(data, share), self.method.output.record, self.observed
         variables, saved, names = make_scalars(self.diagnose(solution)), grid.saved_positions, data.problem.names
         coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
@@ -471,11 +589,11 @@ class FieldEvolutionCase(FieldCase):
     @cached_property
     def discretisation(self) -> Discretisation:
         """Settings of the run except the problem."""
-        given, dictionary = self.given, make_dictionary(self.values)
+        given, dictionary = self.given, declarations.make_dictionary(self.values)
         return Discretisation(
             dictionary=dictionary, seed=given.seed if dictionary.RANDOM else 0, tau=given.tau,
             quadrature=given.quadrature, validation=given.validation, grid=self.observed,
-            integrator=make_integrator(self.values),
+            integrator=declarations.make_integrator(self.values),
         )  # fmt: skip
 
     def list_unused(self) -> tuple[str, ...]:

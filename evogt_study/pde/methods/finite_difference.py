@@ -7,8 +7,7 @@ from dataclasses import replace
 from evogt_study.pde.baselines import finite_difference as differences
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.methods.declarations import VARIABLES, declare_parameters, make_integrator
-from evogt_study.pde.methods.problem_method import BaselineCase
-from evogt_study.pde.methods.recording import measure_energies
+from evogt_study.pde.methods.problem_method import BaselineCase, measure_energies
 from evogt_study.schema.parameters import Parameter, integer
 from evogt_study.schema.records import Datum, Record
 
@@ -31,9 +30,11 @@ class FiniteDifferences(BaselineCase):
     @property
     def memory(self) -> float:
         times = len(self.observed.observed_times)
-        return differences.estimate_difference_memory(self.method.dimension(self.values), self.given.points, times)
+        return differences.estimate_difference_memory(
+            self.method.estimate_dimension(self.values), self.given.points, times
+        )
 
-    def flops(self, problem: Problem) -> float:
+    def estimate_flops(self, problem: Problem) -> float:
         return differences.estimate_difference_flops(problem, self.given.points, self.observed.steps)
 
     def solve(self, problem: Problem) -> Record:

@@ -49,17 +49,16 @@ class P1FiniteElements(BaselineCase):
         check_diffusion(problem, problem.domain.quadrature(self.given.validation), self.observed.midpoints)
 
     def list_unused(self) -> tuple[str, ...]:
-        follows = self.given.degree == elements.DEGREES.get(self.method.source.dimension or 0)
-        return ("degree",) if follows else ()
+        return ("degree",) if self.given.degree == elements.DEGREES.get(self.method.source.dimension or 0) else ()
 
     @property
     def memory(self) -> float:
         # measured bytes per node for the sparse values and gradients with copies, at 1 to 1.5 million nodes
-        d = self.method.dimension(self.values)
+        d = self.method.estimate_dimension(self.values)
         return (300.0, 450.0, 600.0)[d - 1] * elements.count_nodes(d, self.given.unknowns, self.given.degree)
 
     # A factorisation takes 500, 4,000 or 18,000 operations per unknown, because the fill grows with the dimension.
-    def flops(self, problem: Problem) -> float:
+    def estimate_flops(self, problem: Problem) -> float:
         d, steps = problem.dimension, self.observed.steps
         factorised = self.given.unknowns**d * (500, 4_000, 18_000)[d - 1]  # sparse LU, measured in runs of seconds
         times = 1 if problem.diffusion.steady else steps
@@ -85,21 +84,18 @@ class PodGalerkin(P1FiniteElements):
     )  # fmt: skip
     SCALARS = ("initial_error", "degrees_of_freedom", "offline_seconds", "online_seconds")
 
-    @property
-    def training_time(self) -> float:
-        """Time at which the snapshots end."""
-        return float(self.given.training_time or self.given.final_time)
-
     def check_problem(self, problem: Problem) -> None:
         super().check_problem(problem)
         if not problem.is_linear:
             raise ProblemError("pod_galerkin needs a reaction that is linear in u")
-        if self.training_time > self.given.final_time:
-            raise ParameterError("training_time", "at most final_time", self.training_time)
+        if (self.given.training_time or 0.0) > self.given.final_time:
+            raise ParameterError("training_time", "at most final_time", self.given.training_time)
 
     def solve(self, problem: Problem) -> Record:
+        given = self.given
+        training_time = float(given.training_time or given.final_time)
         solution, scalars = elements.pod_galerkin(
-            problem, self.given.unknowns, self.observed, self.given.modes, self.training_time, self.given.degree
+            problem, given.unknowns, self.observed, given.modes, training_time, given.degree
         )
         return self.measure(problem, solution.evaluate, scalars)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from evogt_study.errors import AccuracyWarning, DivergedError, InputError, ParameterError, ProblemError, StudyError
+from evogt_study.formulas import SPACE
 from evogt_study.methods.code import Alternatives, MethodSpec, Output, UserCode, read_signature
 from evogt_study.methods.function import to_argument
 from evogt_study.methods.protocol import BoundCase, Method
@@ -27,14 +28,7 @@ from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tanh_dictionaries import choose_radius
 from evogt_study.pde.galerkin.problem import Problem, check_data
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.methods.declarations import (
-    KEYWORDS,
-    MAX_CACHED_TEXTS,
-    VARIABLES,
-    add_kinds,
-    list_kinds,
-)
-from evogt_study.pde.methods.recording import make_scalars, measure_errors, sample_fields
+from evogt_study.pde.methods.declarations import KEYWORDS, MAX_CACHED_TEXTS, VARIABLES, add_kinds, list_kinds
 from evogt_study.pde.numerics import Array, Quadrature, QuadratureRule, Rule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
@@ -44,7 +38,7 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json, hash_text, json_object, json_text
 from evogt_study.schema.variables import Variable
 
-OF_FORMULAS = "parameter of the problem's formulas"
+FORMULA_COMMENT = "parameter of the problem's formulas"
 """Comment in a result for each parameter of the formulas."""
 _LETTERS = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
@@ -56,7 +50,7 @@ MAY_BE_NAN = ("initial_error", "error_history", "field")
 """Variables that may be NaN, because an error is relative to zero or a field is outside of its domain."""
 MAY_BE_INFINITE = ("error_bound", "error_bound_absolute", "error_indicator", "error_upper", "error_bound_estimated")
 """Variables that may be infinite, because they are upper bounds."""
-PLAIN = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
+KEY_ONLY = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
 """Parameters that enter the run key and not the setup, besides the parameters of integrators."""
 _NODE_FLOPS = 200
 """Estimated operations per validation node.  The times of finished cases correct all estimates."""
@@ -110,7 +104,7 @@ class ProblemSource:
 
 def declare_formula_parameter(name: str) -> Parameter:
     """Return the declaration of the parameter `name` of a formula problem."""
-    return Parameter(name, "a finite number", real(), GREEK.get(name, name), OF_FORMULAS)
+    return Parameter(name, "a finite number", real(), GREEK.get(name, name), FORMULA_COMMENT)
 
 
 # Catch SystemExit too, so that a factory that calls sys.exit does not end the command.
@@ -144,7 +138,7 @@ class Usage:
         kinds, formula_names = list_kinds(method.parameters, case.values), {*method.source.parameters}
         own = {name: parameter for kind in kinds for name, parameter in kind.parameters().items()}
         # the parameters of other dictionaries and integrators, and the unused parameters of the case
-        every = {name for names in method.of_kinds.values() for name in names}
+        every = {name for names in method.kind_parameters.values() for name in names}
         others = ({*unused} | (every - {*own})) - formula_names
         if any(issubclass(kind, Dictionary) and not kind.RANDOM for kind in kinds):
             others |= {"seed"} - formula_names
@@ -200,10 +194,10 @@ class ProblemMethod(Method):
     kind: Any = field(default=None, kw_only=True)
     references: Mapping[str, UserCode] = field(default_factory=dict, kw_only=True)
     """User functions that are references for errors, by their names in the study."""
-    of_kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
+    kind_parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
     """Names of the parameters of all dictionaries and integrators, under "dictionary" and "time_integrator"."""
-    known_examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
-    known_usages: dict[object, Usage] = field(default_factory=dict, repr=False, kw_only=True)
+    examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
+    usages: dict[object, Usage] = field(default_factory=dict, repr=False, kw_only=True)
     checked: set[str] = field(default_factory=set, repr=False, kw_only=True)
 
     @classmethod
@@ -224,7 +218,7 @@ class ProblemMethod(Method):
         unknown = [name for name in output.record if name not in recordable]
         if unknown:
             raise StudyError(f"`record` must contain only {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
-        of_kinds = {
+        kind_parameters = {
             name: tuple(add_kinds({name: parameter}, spec.kinds))[1:]
             for name, parameter in parameters.items()
             if parameter.kinds is not None
@@ -235,7 +229,15 @@ class ProblemMethod(Method):
             radius = choose_radius(source.dimension + getattr(kind, "DIRECTIONS_OF_TIME", 0))
             parameters["radius"] = replace(parameters["radius"], default=radius)
         references = {code.reference: code for code in spec.references}
-        return cls(source, output, {**parameters, **own}, kind=kind, of_kinds=of_kinds, references=references, **more)
+        return cls(
+            source,
+            output,
+            {**parameters, **own},
+            kind=kind,
+            kind_parameters=kind_parameters,
+            references=references,
+            **more,
+        )
 
     def bind(self, values: Values) -> Any:
         return self.kind(self, values)
@@ -256,7 +258,11 @@ class ProblemMethod(Method):
     @cached_property
     def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]
         known = self.source.parameters
-        plain = {name for name in self.parameters if name in PLAIN or name in self.of_kinds.get("time_integrator", ())}
+        plain = {
+            name
+            for name in self.parameters
+            if name in KEY_ONLY or name in self.kind_parameters.get("time_integrator", ())
+        }
         if "seed" in known:  # each seed gives a problem to check
             plain.remove("seed")
         return frozenset(plain.union(name for name in known if self.parameters[name] is known[name]))
@@ -266,27 +272,27 @@ class ProblemMethod(Method):
         """Default values of all parameters of the method."""
         return {**get_defaults(self.parameters), **getattr(self.kind, "DEFAULTS", {})}
 
-    def problem_text(self, values: Values) -> str:
+    def write_problem_text(self, values: Values) -> str:
         """Return canonical JSON that identifies the problem of a case."""
-        given = [(name, json_text(value)) for name, value in self.problem_values(values).items()]
+        given = [(name, json_text(value)) for name, value in self.select_problem_values(values).items()]
         return _write_problem_text(self.content_text, tuple(given))
 
     def hash_problem(self, values: Values) -> str:
         """Return the hash of the text that identifies the problem of a case."""
-        return hash_text(self.problem_text(values))
+        return hash_text(self.write_problem_text(values))
 
     @cached_property
     def content_text(self) -> str:
         """Canonical JSON of the formulas of the problem, or of the fingerprint of the user function."""
         return canonical_json(self.source.content)
 
-    def problem_values(self, values: Values) -> dict[str, Value]:
+    def select_problem_values(self, values: Values) -> dict[str, Value]:
         """Return the values of the parameters of the problem."""
         return {name: values[name] for name in self.source.parameters if name in values}
 
-    def problem(self, values: Values) -> Problem:
+    def make_problem(self, values: Values) -> Problem:
         """Return the problem of one case.  Raises ProblemError or ParameterError if its data cannot be used."""
-        given = self.problem_values(values)
+        given = self.select_problem_values(values)
         for name, value in given.items():
             # a formula uses a parameter of the method, which can have values that are not numbers
             declared = self.parameters[name] is not self.source.parameters[name]
@@ -296,33 +302,33 @@ class ProblemMethod(Method):
         problem: Problem = self.source.make(stated if isinstance(stated, float) else None, **given)
         return problem
 
-    def example(self, values: Values) -> Problem | None:
+    def find_example(self, values: Values) -> Problem | None:
         """Return an example of the problem for estimates, or None if the function of the user raises an error.
 
         All cases of a formula problem share one example.
         """
-        key = self.problem_text(values) if self.source.statement is None else ""
-        if key not in self.known_examples:
+        key = self.write_problem_text(values) if self.source.statement is None else ""
+        if key not in self.examples:
             try:
                 with warnings.catch_warnings(action="ignore", category=AccuracyWarning):
-                    self.known_examples[key] = self.problem(values)
+                    self.examples[key] = self.make_problem(values)
             except InputError:
-                self.known_examples[key] = None
-        return self.known_examples[key]
+                self.examples[key] = None
+        return self.examples[key]
 
-    def dimension(self, values: Values) -> int:
+    def estimate_dimension(self, values: Values) -> int:
         """Return the dimension d for estimates, or 2 if d is unknown."""
         if self.source.dimension is not None:
             return self.source.dimension
-        problem = self.example(values)
+        problem = self.find_example(values)
         return 2 if problem is None else problem.dimension
 
-    def shared_problem(self, values: Values, share: Share) -> Problem:
+    def share_problem(self, values: Values, share: Share) -> Problem:
         """Return the problem of a case.  The cases of a batch share the object."""
         with warnings.catch_warnings(
             action="ignore", category=AccuracyWarning
         ):  # the check of the study gives these warnings
-            return share("problem", self.hash_problem(values), lambda: self.problem(values))
+            return share("problem", self.hash_problem(values), lambda: self.make_problem(values))
 
 
 class ProblemCase(BoundCase):
@@ -358,7 +364,7 @@ class ProblemCase(BoundCase):
     @classmethod
     def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
         """Return the names of the parameters that determine the stages, in the order in which batches group cases."""
-        own = {*cls.PARAMETERS}.union(*method.of_kinds.values())
+        own = {*cls.PARAMETERS}.union(*method.kind_parameters.values())
         return (*method.source.parameters, *(name for name in method.parameters if name in own))
 
     @cached_property
@@ -373,7 +379,7 @@ class ProblemCase(BoundCase):
         return make_time_grid(self.given.final_time, self.given.dt, self.method.output.times)
 
     def check(self) -> None:
-        problem: Any = self.method.problem(self.values)
+        problem: Any = self.method.make_problem(self.values)
         len(self.observed.saved_times)  # raises ParameterError for invalid times
         make_quadrature("validation", self.given.validation, problem)
         with np.errstate(all="ignore"):
@@ -390,7 +396,7 @@ class ProblemCase(BoundCase):
     def usage(self) -> Usage:
         """Parameters that this case uses, with their defaults."""
         if self._usage is None:  # `cached_property` would add a tenth to the time of a key
-            unused, known = self.list_unused(), self.method.known_usages
+            unused, known = self.list_unused(), self.method.usages
             key = self.values.get("dictionary"), self.values.get("time_integrator"), *unused, *self.values
             if key not in known:
                 known[key] = Usage(self.method, self, unused)
@@ -467,6 +473,62 @@ def make_quadrature(name: str, rule: Rule, problem: Problem) -> Quadrature:
         raise ParameterError(name, error.wanted, error.got) from None
 
 
+def make_scalars(scalars: Mapping[str, Any]) -> dict[str, Datum]:
+    """Return data for a record from single numbers."""
+    return {name: Datum((), np.asarray(value)) for name, value in scalars.items()}
+
+
+def measure_energies(energies: Array) -> dict[str, float]:
+    """Return the decrease of the energy in percent and the largest increment of the energy in one step."""
+    scalars = {"energy_increment": float(np.diff(energies).max())}
+    if energies[0] == 0.0:  # the percentage is undefined
+        return scalars
+    return {"energy_drop_percent": float(100.0 * (energies[0] - energies[-1]) / energies[0]), **scalars}
+
+
+def measure_errors(
+    problem: Problem, rule: Quadrature, values: Array, times: Array, wanted: Collection[str],
+    saved: list[int] | slice = slice(None),
+) -> tuple[dict[str, Datum], dict[str, Datum]]:  # fmt: skip
+    """Return the errors of values at the nodes (S, Q), the `wanted` arrays, and their coordinates except the times."""
+    variables, coordinates = dict[str, Datum](), dict[str, Datum]()
+    if problem.exact is not None:
+        errors = relative_errors(values, problem.exact(rule.nodes, times), rule.weights)
+        variables = make_scalars({"error": errors[-1]})
+        if "error_history" in wanted:
+            variables["error_history"] = Datum(VARIABLES["error_history"].dims, errors[saved])
+    if "validation_values" in wanted:
+        variables["validation_values"] = Datum(("node",), values[-1])
+        coordinates["weight"] = Datum(("node",), rule.weights)
+    return variables, coordinates
+
+
+# Evaluate once at all nodes, because the features cost most of the time and do not depend on time.
+def sample_fields(
+    evaluate: Callable[[Array], Array], problem: Problem, times: Array, points: int
+) -> tuple[dict[str, Datum], dict[str, Datum]]:
+    """Return the numerical and the exact solution on a uniform grid with the boundary, and the coordinates.
+
+    The grid has `points` per direction.  The function `evaluate` maps nodes (P, d) to values at `times` (S, P).  The
+    fields are NaN outside of the domain, so a NaN of the numerical solution becomes infinity.
+    """
+    axes = problem.domain.axes(points)
+    nodes = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
+    space, inside = SPACE[: len(axes)], problem.domain.contains(nodes)
+    dims, shape = ("time", *space), (len(times), *map(len, axes))
+
+    def on_grid(values: Array) -> Datum:
+        whole = np.full((len(times), len(nodes)), np.nan)
+        whole[:, inside] = values
+        return Datum(dims, whole.reshape(shape))
+
+    values = evaluate(nodes[inside])
+    data = {"field": on_grid(np.where(np.isnan(values), np.inf, values))}
+    if problem.exact is not None:
+        data["exact_field"] = on_grid(problem.exact(nodes[inside], times))
+    return data, {name: Datum((name,), along) for name, along in zip(space, axes, strict=True)}
+
+
 # Cases of baselines share only the problem, because the matrices depend on all of their parameters.
 class BaselineCase(ProblemCase):
     """Case of a baseline method, with the common checks, estimates and measurements."""
@@ -484,17 +546,19 @@ class BaselineCase(ProblemCase):
 
     @property
     def work(self) -> float | None:
-        problem = self.method.example(self.values)
+        problem = self.method.find_example(self.values)
         if problem is None:
             return None
-        return estimate_seconds(self.flops(problem) + _NODE_FLOPS * self.given.validation.count(problem.dimension))
+        return estimate_seconds(
+            self.estimate_flops(problem) + _NODE_FLOPS * self.given.validation.count(problem.dimension)
+        )
 
     @abstractmethod
-    def flops(self, problem: Problem) -> float:
+    def estimate_flops(self, problem: Problem) -> float:
         """Estimate the number of floating-point operations of a run."""
 
     def run(self, share: Share) -> Record:
-        return check_finite(self.solve(self.method.shared_problem(self.values, share)))
+        return check_finite(self.solve(self.method.share_problem(self.values, share)))
 
     @abstractmethod
     def solve(self, problem: Problem) -> Record:

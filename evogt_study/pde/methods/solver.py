@@ -18,8 +18,7 @@ from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.code import MethodSpec, UserCode
 from evogt_study.methods.function import PROBLEM, UserCase, UserFunction, read_function_parameters, to_record
 from evogt_study.pde.methods.declarations import declare_parameters
-from evogt_study.pde.methods.problem_method import ProblemMethod, make_quadrature
-from evogt_study.pde.methods.recording import measure_errors
+from evogt_study.pde.methods.problem_method import ProblemMethod, make_quadrature, measure_errors
 from evogt_study.pde.numerics import Array
 from evogt_study.pde.pipeline import Share
 from evogt_study.schema.records import Datum, Record
@@ -27,10 +26,10 @@ from evogt_study.schema.values import Values, canonical_json, json_object
 from evogt_study.schema.variables import Variable
 
 RULE, _TIMES, _SOLUTION = "validation", "times", "u"
-MADE = (PROBLEM, RULE, _TIMES)
+SUPPLIED_ARGUMENTS = (PROBLEM, RULE, _TIMES)
 """Names of the arguments that the package supplies to the function."""
 _RECORDABLE = ("error_history", "validation_values")
-JUDGED = ("error", "initial_error", *_RECORDABLE)
+COMPUTED_NAMES = ("error", "initial_error", *_RECORDABLE)
 """Names of the variables that the package computes from `u`."""
 
 
@@ -53,7 +52,7 @@ class UserSolver(UserFunction, ProblemMethod):
         own = {
             name: each
             for name, each in read_function_parameters(function, spec.method.reference).items()
-            if name not in MADE
+            if name not in SUPPLIED_ARGUMENTS
         }
         shared = declare_parameters(RULE, "final_time")
         return UserSolver.declare(
@@ -91,10 +90,10 @@ class UserSolverCase(UserCase):
 
     def check(self) -> None:
         super().check()
-        make_quadrature(RULE, self.values[RULE], self.method.problem(self.values))  # type: ignore[arg-type]  # a rule
+        make_quadrature(RULE, self.values[RULE], self.method.make_problem(self.values))  # type: ignore[arg-type]  # a rule
 
     def run(self, share: Share) -> Record:
-        method, problem = self.method, self.method.shared_problem(self.values, share)
+        method, problem = self.method, self.method.share_problem(self.values, share)
         rule = make_quadrature(RULE, self.values[RULE], problem)  # type: ignore[arg-type]  # a rule
         made = {PROBLEM: problem, RULE: rule, _TIMES: self.times}
         values = {name: self.values[name] for name in method.own if name in self.values}
@@ -112,7 +111,7 @@ class UserSolverCase(UserCase):
         if solution is None:
             return self.to_checked(record)
         u, wanted = np.asarray(solution, dtype=float), method.output.record
-        if computed_names := [name for name in JUDGED if name in record.variables]:
+        if computed_names := [name for name in COMPUTED_NAMES if name in record.variables]:
             name = computed_names[0]
             raise ReturnError(f"the method returned `{name}`, which the package computes from `u`. Leave out `{name}`")
         shapes = ((len(rule.weights),), (len(self.times), len(rule.weights)))

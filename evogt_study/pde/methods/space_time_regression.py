@@ -11,16 +11,18 @@ times.  The coefficients alpha minimise
 
     A_j = D psi_j + t D d(psi_j)/dt - t (a Lap(D psi_j) + grad a . grad(D psi_j)),    b = f + div(a grad u_0).
 
-The dictionary has features in d + 1 dimensions.  The ansatz enforces neither causality nor the decay of the energy.
-The method `discrete_time_rfm` uses collocation in the stages of time steps instead.
+The dictionary has features in d + 1 dimensions.  The method `discrete_time_rfm` uses collocation in the stages of time
+steps instead.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -28,7 +30,6 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
 from evogt_study.pde.dictionaries.base import Dictionary, Jet, SmoothFeatures, split_nodes
-from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import check_domain, tensor_points
 from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction, check_terms
 from evogt_study.pde.galerkin.system import check_diffusion
@@ -36,7 +37,7 @@ from evogt_study.pde.methods.declarations import declare_parameters, make_dictio
 from evogt_study.pde.methods.problem_method import BaselineCase
 from evogt_study.pde.numerics import Array, Quadrature, TimeGrid
 from evogt_study.pde.problems.expressions import COORDINATES, TIME, make_space_time_function
-from evogt_study.pde.problems.formula_problem import FormulaProblem, derive_source, derive_terms
+from evogt_study.pde.problems.formula_problem import FormulaProblem, derive_terms
 from evogt_study.schema.parameters import Parameter, integer, real
 from evogt_study.schema.records import Record
 
@@ -58,7 +59,7 @@ _MAX_ENTRIES = 100_000_000
 # the largest number of steps of a time grid
 MAX_TIMES = 1_000_000
 # The check takes milliseconds for at most 343 points.  The run checks the diffusion at all residual points.
-SAMPLED = 7
+N_CHECK_POINTS = 7
 """Number of points per direction and of time levels at which the study checks the data of a regression."""
 
 
@@ -91,9 +92,9 @@ def _derive_strong_form(statement: FormulaProblem) -> tuple[tuple[sympy.Expr, ..
     """Return the expressions grad a and f + div(a grad u_0)."""
     data = derive_terms(statement)
     initial = data.initial.subs(TIME, 0)
-    gradient = [sympy.diff(data.terms.diffusion, x) for x in COORDINATES[: statement.dimension]]
+    gradient = [sympy.diff(data.diffusion, x) for x in COORDINATES[: statement.dimension]]
     # u_0 has no time derivative, so its manufactured source is -div(a grad u_0)
-    residual = data.source - derive_source(initial, data.terms)
+    residual = data.source - data.derive_source(initial)
     if residual.has(sympy.zoo, sympy.nan, sympy.oo, sympy.DiracDelta, sympy.Derivative):
         got = f"{cut(str(residual), 80)} after differentiation"
         raise FormulaError(f"`initial` must have second derivatives for a residual in strong form, got {got}")
@@ -104,8 +105,7 @@ def _derive_strong_form(statement: FormulaProblem) -> tuple[tuple[sympy.Expr, ..
 class SpaceTimeSolution:
     """Solution u_st of a regression, with coefficients of features in d + 1 dimensions."""
 
-    domain: Domain
-    initial: Callable[[Array], Array]
+    problem: Problem
     features: SmoothFeatures
     final_time: float
     coefficients: Array
@@ -116,8 +116,8 @@ class SpaceTimeSolution:
         """Return u_st at nodes (P, d) and times (S,), as an array (S, P)."""
         scaled = (_append_time(nodes, t, self.final_time) for t in times.tolist())
         sums = np.stack([self.features.values(points) @ self.coefficients for points in scaled])
-        (D,) = self.domain.boundary_factor(nodes)
-        return np.asarray(self.initial(nodes) + times[:, None] * D * sums)
+        (D,) = self.problem.domain.boundary_factor(nodes)
+        return np.asarray(self.problem.initial(nodes) + times[:, None] * D * sums)
 
 
 def space_time_regression(
@@ -134,8 +134,7 @@ def space_time_regression(
     features = dictionary.sample(seed, strong.problem.dimension + 1)
     nodes, times = list_residual_points(strong.problem.dimension, final_time, points, levels)
     A, b = assemble_residual(strong, features, nodes, times, final_time, dictionary.widths)
-    alpha, rho, condition = solve_ridge(A, b, ridge)
-    return SpaceTimeSolution(strong.problem.domain, strong.problem.initial, features, final_time, alpha, rho, condition)
+    return SpaceTimeSolution(strong.problem, features, final_time, *solve_ridge(A, b, ridge))
 
 
 def check_regression_size(dimension: int, N: int, points: int, levels: int) -> None:
@@ -153,16 +152,13 @@ def list_residual_points(dimension: int, final_time: float, points: int, levels:
     return tensor_points([along] * dimension), np.linspace(0.0, final_time, levels + 1)[1:]
 
 
-# The check of the diffusion uses equal weights, because only the sign of its values matters.
 def assemble_residual(
     strong: StrongForm, features: SmoothFeatures, nodes: Array, times: Array, final_time: float,
     widths: Sequence[int] = (),
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Return A (L J, N) and b (L J,) of the residual A alpha - b.
-
-    The `widths` of the layers determine how many nodes a block has.
-    """
-    check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
+    """Return A (L J, N) and b (L J,) of the residual A alpha - b, in blocks of nodes that suit layers of `widths`."""
+    # any weights, because the check uses only the sign of the diffusion
+    check_diffusion(strong.problem, Quadrature(nodes, np.ones(len(nodes))), times)
     rows = np.empty((len(times), len(nodes), features.count))
     blocks = list(split_nodes(len(nodes), widths or (features.count,)))
     with np.errstate(all="ignore"):  # the check below reports values that are not finite
@@ -200,10 +196,7 @@ def _append_time(nodes: Array, t: float, final_time: float) -> Array:
 
 
 def solve_ridge(A: Array, b: Array, ridge: float) -> tuple[Array, float, float]:
-    """Return the minimiser alpha of || A alpha - b ||^2 + rho || alpha ||^2, rho, and the condition number.
-
-    The function uses the SVD of [A; sqrt(rho) I] with columns of unit norm.
-    """
+    """Return the minimiser alpha of || A alpha - b ||^2 + rho || alpha ||^2, rho, and the condition number."""
     count = A.shape[1]
     norms_squared = np.einsum("ij,ij->j", A, A)
     rho = float(ridge * norms_squared.sum() / count)
@@ -222,11 +215,8 @@ def march_by_collocation(
 ) -> Iterator[Array]:
     """Yield the coefficients at each step of the discrete-time random feature method (arXiv 2604.25502).
 
-    Each stage of an IMEX Runge-Kutta scheme is a collocation problem in the span of phi = D psi:
-
-        min_c sum_m | phi(x_m) . c - dt gamma (L phi)(x_m) . c - rhs_m |^2,    L u = div(a grad u)
-
-    The scheme treats the source explicitly.
+    Each stage of an IMEX scheme minimises sum_m | phi(x_m) . c - dt gamma (L phi)(x_m) . c - rhs_m |^2 over c for
+    phi = D psi and L u = div(a grad u).
     """
     problem, dt, nodal, psi = strong.problem, grid.dt, EXPLICIT.sum(axis=1), features.second_order(nodes)
     values = np.asarray(apply_operator(strong, psi, nodes, 0.0)[0] * psi.value)
@@ -249,26 +239,6 @@ def march_by_collocation(
         yield c
 
 
-@dataclass(frozen=True, eq=False)
-class FreeTimes:
-    """Saved times in [0, T] for a method without steps.  The observed times are the saved times, 0 and T."""
-
-    observed_times: Array
-    saved_times: Array
-    saved_positions: list[int]
-
-    @staticmethod
-    def of(final_time: float, times: int | tuple[float, ...]) -> FreeTimes:
-        """Return evenly spaced times from 0 to T, or the listed times.  Raises ParameterError for invalid times."""
-        if isinstance(times, int) and times > MAX_TIMES:
-            raise ParameterError("times", f"at most {MAX_TIMES:,}", times)
-        saved = tuple(np.linspace(0.0, final_time, times).tolist()) if isinstance(times, int) else times
-        if list(saved) != sorted(set(saved)) or not 0.0 <= saved[0] <= saved[-1] <= final_time:
-            raise ParameterError("times", f"increasing, different and in [0, {final_time:g}]", list(saved))
-        observed = np.array(sorted({0.0, final_time, *saved}))
-        return FreeTimes(observed, np.array(saved), np.searchsorted(observed, saved).tolist())
-
-
 FORMULA_PARAMETERS = declare_parameters(
     "dictionary", "seed", "validation", "final_time",
     Parameter("points", "an integer >= 1", integer(1), "interior residual points per direction", default=POINTS),
@@ -285,7 +255,7 @@ class FormulaCase(BaselineCase):
         source = self.method.source
         if not isinstance(source.statement, FormulaProblem):
             raise ProblemError(f"{self.NAME} needs a formula problem, got {source.name}")
-        given = self.method.problem_values(self.values).items()
+        given = self.method.select_problem_values(self.values).items()
         numbers = {name: value for name, value in given if isinstance(value, (int, float))}
         return derive_strong_form(source.statement, numbers)
 
@@ -316,17 +286,25 @@ class SpaceTimeRegression(FormulaCase):
     RECORDABLE = ("error_history", "field")
     SCALARS = ("initial_error", "scaled_condition")
 
-    @property
-    def observed(self) -> FreeTimes:
-        return FreeTimes.of(self.given.final_time, self.method.output.times)
+    @cached_property
+    def observed(self) -> Any:
+        """Saved times and observed times, which are the saved times, 0 and T.  The method has no steps."""
+        final_time, times = self.given.final_time, self.method.output.times
+        if isinstance(times, int) and times > MAX_TIMES:
+            raise ParameterError("times", f"at most {MAX_TIMES:,}", times)
+        saved = tuple(np.linspace(0.0, final_time, times).tolist()) if isinstance(times, int) else times
+        if list(saved) != sorted(set(saved)) or not 0.0 <= saved[0] <= saved[-1] <= final_time:
+            raise ParameterError("times", f"increasing, different and in [0, {final_time:g}]", list(saved))
+        observed = np.array(sorted({0.0, final_time, *saved}))
+        places = np.searchsorted(observed, saved).tolist()
+        return SimpleNamespace(observed_times=observed, saved_times=np.array(saved), saved_positions=places)
 
     def check_problem(self, problem: Problem) -> None:
         super().check_problem(problem)
         if problem.dimension == 3:
             raise ProblemError("space_time_regression needs a problem in one or two dimensions, got 3")
         self.check_features(problem, self.given.levels)
-        nodes, times = list_residual_points(problem.dimension, self.given.final_time, SAMPLED, SAMPLED)
-        # any weights, because the check uses only the sign of the diffusion
+        nodes, times = list_residual_points(problem.dimension, self.given.final_time, N_CHECK_POINTS, N_CHECK_POINTS)
         check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)
         # evaluate once, so that formulas without a value raise an error before the run
         self.strong.initial_residual(nodes[:1], times[:1])
@@ -334,11 +312,11 @@ class SpaceTimeRegression(FormulaCase):
     @property
     def memory(self) -> float:
         given, N = self.given, make_dictionary(self.values).N
-        rows = given.points ** self.method.dimension(self.values) * given.levels + N
+        rows = given.points ** self.method.estimate_dimension(self.values) * given.levels + N
         return 8.0 * 4 * float(rows * N)  # A, the scaled copy, and two copies of the solver
 
     # A tanh with its derivatives takes 25 operations, as in `evolution`.  The SVD of the solver takes 20 N^3.
-    def flops(self, problem: Problem) -> float:
+    def estimate_flops(self, problem: Problem) -> float:
         widths, D = make_dictionary(self.values).widths, problem.dimension + 1
         rows = self.given.points**problem.dimension * self.given.levels
         features = (1 + D + D * D) * (sum(map(operator.mul, widths, widths[1:])) + 25 * sum(widths))
@@ -373,10 +351,10 @@ class DiscreteTimeRandomFeatures(FormulaCase):
 
     @property
     def memory(self) -> float:
-        rows = self.given.points ** self.method.dimension(self.values)
+        rows = self.given.points ** self.method.estimate_dimension(self.values)
         return 64.0 * float(rows * make_dictionary(self.values).N)
 
-    def flops(self, problem: Problem) -> float:
+    def estimate_flops(self, problem: Problem) -> float:
         widths, rows = make_dictionary(self.values).widths, self.given.points**problem.dimension
         solves = 1 if problem.diffusion.steady else 4 * self.observed.steps
         features = 10 * (sum(map(operator.mul, widths, widths[1:])) + 25 * sum(widths))

@@ -27,30 +27,30 @@ TIME = symbol("t")
 COORDINATES = tuple(symbol(name) for name in SPACE)
 _MAX_TERMS = 500
 """Largest number of terms of an expanded product.  With more terms a function that is not separated is cheaper."""
-CANCELLED = 1e-12
+MAX_CANCELLATION = 1e-12
 """Relative error of the separated terms above which the whole formula replaces them."""
 
 Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
 """Pairs (m, p) of a modulation m(t) and a profile p(x)."""
 Places = tuple[Array, Array]
 """Pair of arrays with nodes (Q, d) and times (T,)."""
-_BOUND = 1e-4
+_MAX_QUADRATURE_DEFECT = 1e-4
 """Largest relative defect that counts as quadrature error.  Smooth data have at most 2e-7, jumps 7.6e-4 and more."""
 # the panels resolve these modes: 512 nodes in 1-D for 32 half waves, and 12 in 3-D because more take too much time
 MODES = {1: 32, 2: 32, 3: 12}
 PANELS = {1: 32, 2: 6, 3: 2}
 """Panels per direction, by dimension.  A test of the paper's data takes 0.5 ms in 1-D, 2 ms in 2-D and 15 ms in 3-D."""
-_POINTS = (16, 18, 20)
+_PANEL_POINTS = (16, 18, 20)
 """Nodes per panel in each direction.  Even and different numbers keep nodes off the middle and the diagonals."""
 # at least as fine as the panels of the test with sines: one window then contains the interface
 FIRST_WINDOWS = {1: 32, 2: 8, 3: 3}
-# even and different numbers, like `_POINTS`, but fewer nodes, because data are nearly linear in a narrow window
+# even and different numbers, like `_PANEL_POINTS`, but fewer nodes, because data are nearly linear in a narrow window
 WINDOW_POINTS = (12, 10, 8)
-_NARROWEST = 1e-5
+_MIN_WIDTH = 1e-5
 """Width below which a layer counts as a jump.  Below 1e-6, rounding in asin(sin(pi*x)) shows next to its kink."""
-LASTING, HALVINGS = 0.4, 7
+MIN_LASTING_SHARE, HALVINGS = 0.4, 7
 """In windows 2^7 times narrower, the defect of a jump keeps at least 0.4 of its size.  A kink keeps 2^-7."""
-VARIATION = 0.1
+MIN_VARIATION_SHARE = 0.1
 """Least defect of a jump, relative to the variation of the flux in the window.
 
 Jumps have 0.14 to 0.9.  An allowed jump of the flux along an interface has 0.02, and a pole of a gradient has 0.06."""
@@ -131,20 +131,20 @@ def make_space_time_function(
     pairs = None if terms is None else terms or ((sympy.S.One, sympy.S.Zero),)
     # the whole formula is slower but finite
     if pairs is None or not _is_representable(pairs, values):
-        return NonSeparable(at_nodes(expression, values))
+        return NonSeparable(make_nodal_function(expression, values))
     # evaluate profiles together, because they share most factors
     modulations, profiles = (prepare(each, values) for each in zip(*pairs, strict=True))
     steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
     made = Separable(
-        lambda nodes: _fill_rows(profiles(_name_columns(nodes)), len(nodes)),
+        lambda nodes: _fill_rows(profiles(name_coordinates(nodes)), len(nodes)),
         None if steady else lambda times: _fill_rows(modulations({"t": times}), len(times)),
     )
-    whole = NonSeparable(at_nodes(expression, values))
+    whole = NonSeparable(make_nodal_function(expression, values))
     if places is None:
         return made
     # terms that were multiplied out may cancel, such as the terms of (x - t - 1000)^4 on (1000, 1001)
     found, truth = made(*places), whole(*places)
-    return whole if np.abs(found - truth).max() > CANCELLED * np.abs(truth).max() else made
+    return whole if np.abs(found - truth).max() > MAX_CANCELLATION * np.abs(truth).max() else made
 
 
 def _is_representable(pairs: Terms, values: Mapping[str, float]) -> bool:
@@ -154,15 +154,9 @@ def _is_representable(pairs: Terms, values: Mapping[str, float]) -> bool:
     with np.errstate(all="ignore"):
         return all(
             np.isfinite(evaluate_formula(modulation, {**values, "t": 1.0})).all()
-            and not np.isinf(at_nodes(profile, values)(corners, 0.0)).any()
+            and not np.isinf(make_nodal_function(profile, values)(corners, 0.0)).any()
             for modulation, profile in pairs
         )
-
-
-def make_nodal(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
-    """Return the function of u (Q,), nodes (Q, d) and t -> (Q,) that evaluates the expression."""
-    evaluate = at_nodes(expression, values)
-    return lambda u, nodes, t: evaluate(nodes, t, u=u)
 
 
 def make_gradient(
@@ -172,7 +166,7 @@ def make_gradient(
 
     @lru_cache(maxsize=1)
     def slopes() -> list[Callable[[Array, float], Array]]:
-        return [at_nodes(sympy.diff(expression, x), values) for x in COORDINATES[:dimension]]
+        return [make_nodal_function(sympy.diff(expression, x), values) for x in COORDINATES[:dimension]]
 
     return lambda nodes, t: np.stack([slope(nodes, t) for slope in slopes()])
 
@@ -189,15 +183,15 @@ def make_elementwise(expression: sympy.Expr, name: str, values: Mapping[str, flo
     return function
 
 
-def at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[..., Array]:
+def name_coordinates(nodes: Array) -> dict[str, Array]:
+    """Return the coordinates of nodes (Q, d) by name."""
+    return dict(zip(SPACE, nodes.T, strict=False))
+
+
+def make_nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[..., Array]:
     """Return the function of nodes (Q, d), t and further variables by name -> (Q,) that evaluates the expression."""
     evaluated = prepare((expression,), values)
-    return lambda nodes, t, **more: _fill_rows(evaluated({**_name_columns(nodes), "t": t, **more}), len(nodes))[0]
-
-
-def _name_columns(nodes: Array) -> dict[str, Array]:
-    # not strict: there are three names, whatever the dimension
-    return dict(zip(SPACE, nodes.T, strict=False))
+    return lambda nodes, t, **more: _fill_rows(evaluated({**name_coordinates(nodes), "t": t, **more}), len(nodes))[0]
 
 
 def _fill_rows(values: list[Any], count: int) -> Array:
@@ -215,7 +209,7 @@ class WeakIdentity:
     residual: sympy.Expr
     flux: tuple[tuple[int, sympy.Expr], ...]
 
-    def on(self, lower: tuple[float, ...], upper: tuple[float, ...]) -> WeakIdentity:
+    def map_to_cube(self, lower: tuple[float, ...], upper: tuple[float, ...]) -> WeakIdentity:
         """Return the identity on a box, mapped to coordinates of the unit cube."""
         if all(low == 0.0 for low in lower) and all(high == 1.0 for high in upper):
             return self
@@ -244,7 +238,7 @@ def measure_defect(
             dual = np.linalg.norm(defects / np.sqrt(reduce(np.add.outer, slopes)))
             tested.append((float(dual), float(np.sqrt(np.sum(squares)))))
         defect, size = np.linalg.norm(tested, axis=0)
-        if not defect > _BOUND * size:  # also true for NaN, which proves nothing
+        if not defect > _MAX_QUADRATURE_DEFECT * size:  # also true for NaN, which proves nothing
             return 0.0
         worst = times[int(np.argmax([part[0] for part in tested]))]
         return float(defect / size) if _is_a_jump(identity, dimension, {**values, "t": worst}) else 0.0
@@ -254,7 +248,7 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
     """Return True if the defect persists in narrow windows around its maximum, unlike a quadrature error."""
     corner, width, panels = np.zeros(dimension), 1.0, FIRST_WINDOWS[dimension]
     jumps = []
-    while width > _NARROWEST:
+    while width > _MIN_WIDTH:
         width /= panels
         lines = [_make_windows(axis, start, width, panels) for axis, start in enumerate(corner)]
         defect, means, squares = _test_identity(identity, lines, values)
@@ -266,8 +260,8 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
     # || grad v ||^2 of a window function v: 2/15 and 1/105 are the integrals of its squared slope and its square on the
     # unit interval
     squared_slope = dimension * 2 / 15 / width * (width / 105) ** (dimension - 1)
-    telling = np.abs(defect[worst]) > VARIATION * np.sqrt(variation * squared_slope)
-    return bool(telling and jumps[-1] > LASTING * jumps[-1 - HALVINGS])
+    is_large = np.abs(defect[worst]) > MIN_VARIATION_SHARE * np.sqrt(variation * squared_slope)
+    return bool(is_large and jumps[-1] > MIN_LASTING_SHARE * jumps[-1 - HALVINGS])
 
 
 class _Line(NamedTuple):
@@ -282,7 +276,7 @@ class _Line(NamedTuple):
 @lru_cache(maxsize=6)  # one for each dimension and direction
 def _make_sines(axis: int, panels: int, modes: int) -> _Line:
     """Return the test functions sin(k pi x) on the unit interval, for k = 1 to `modes`."""
-    panel = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", _POINTS[axis]))
+    panel = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", _PANEL_POINTS[axis]))
     nodes = ((np.arange(panels)[:, None] + panel.nodes[:, 0]) / panels).ravel()
     weights = np.tile(panel.weights / panels, (1, panels))
     frequencies = np.pi * np.arange(1, modes + 1)[:, None]

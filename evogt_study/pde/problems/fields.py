@@ -21,16 +21,10 @@ from evogt_study.errors import FormulaError, ParameterError, ProblemError, short
 from evogt_study.formulas import RESERVED, SPACE, parameters_of, prepare, symbol
 from evogt_study.pde.domains import Box, UnitCube
 from evogt_study.pde.domains.box import to_box
-from evogt_study.pde.galerkin.problem import (
-    Lifting,
-    NaturalFace,
-    NonSeparable,
-    Problem,
-    check_data,
-)
+from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonSeparable, Problem, check_data
 from evogt_study.pde.numerics import Array
+from evogt_study.pde.problems.expressions import name_coordinates
 from evogt_study.pde.problems.terms import (
-    PERIODIC,
     Boundary,
     FormulaStatement,
     describe_boundary,
@@ -39,9 +33,9 @@ from evogt_study.pde.problems.terms import (
     read_domain,
 )
 
-_DIFFERENCE, _FAR = 1e-5, 1e-5
+_STEP, _MAX_ERROR = 1e-5, 1e-5
 """Step of the finite differences that check derivatives, and their largest accepted relative error."""
-_SOME = np.array([0.113, 0.271, 0.618])
+_TEST_POINTS = np.array([0.113, 0.271, 0.618])
 _TIME = symbol("t")
 _COMMON = ("dimension", "domain", "boundary", "boundary_tolerance", "final_time", "name")
 """Keys of a problem that apply to all its fields."""
@@ -167,10 +161,10 @@ class FieldTerms:
         _, slopes = self.evaluate(s, nodes, 0.0, values)
         for place in np.ndindex(count, 1 + d):
             step = np.zeros(s.shape)
-            step[place] = _DIFFERENCE
+            step[place] = _STEP
             ahead, back = (self.evaluate(s + sign * step, nodes, 0.0, values)[0] for sign in (1.0, -1.0))
-            wrong = np.abs((ahead - back) / (2.0 * _DIFFERENCE) - slopes[:, :, *place])
-            if not wrong.max() <= _FAR * max(1.0, float(np.abs(slopes).max())):
+            wrong = np.abs((ahead - back) / (2.0 * _STEP) - slopes[:, :, *place])
+            if not wrong.max() <= _MAX_ERROR * max(1.0, float(np.abs(slopes).max())):
                 a, p, _ = np.unravel_index(np.argmax(wrong), wrong.shape)
                 at = ", ".join(map(str, (a, p, *place)))
                 raise ProblemError(
@@ -274,7 +268,7 @@ class FieldProblem(FormulaStatement):
         data.check(final_time or 1.0)
         if self.terms is not None:
             lower, upper = np.asarray(to_box(self.domain).lower), np.asarray(to_box(self.domain).upper)
-            self.terms.check(len(self.fields), lower + (upper - lower) * _SOME[:, None], data.values)
+            self.terms.check(len(self.fields), lower + (upper - lower) * _TEST_POINTS[:, None], data.values)
         return data
 
 
@@ -289,24 +283,17 @@ def make_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
         if beside := sorted({*table} - {*kept, "fields", "terms"} - {"diffusion"}):
             raise FormulaError(f"`{beside[0]}` is a key of each field. Write it in [problem.fields.NAME]")
         return FieldProblem(fields=table["fields"], terms=table.get("terms"), **kept)
-    d = table.get("dimension")
+    d, diffusion, advection = table.get("dimension"), table.get("diffusion", "1"), table.get("advection", ())
     solution = ("u", *(f"u_{x}" for x in SPACE))
-    terms = table.get("diffusion", "1"), table.get("advection", ()), table.get("boundary", ())
-    if (
-        "flux" not in table
-        and not _has_names(terms, solution)
-        and not _has_names(table.get("reaction", ""), solution[1:])
-    ):
+    linear = diffusion, advection, table.get("boundary", ())
+    if not ("flux" in table or _has_names(linear, solution) or _has_names(table.get("reaction", ""), solution[1:])):
         return None
     if type(d) is not int or d not in (1, 2, 3):
         raise ParameterError("dimension", "1, 2 or 3", d)
     if "potential" in table:
         raise FormulaError("`potential` must be left out beside nonlinear terms. State -F'(u) as `reaction`")
-    reaction = [f"({table.get('reaction', '0')})"]
-    for b, slope in zip(table.get("advection", ()), solution[1:], strict=False):
-        reaction.append(f"({b})*{slope}")
     # flux = A grad u, where A is a scalar, a diagonal or rows
-    diffusion, slopes = table.get("diffusion", "1"), solution[1 : 1 + d]
+    slopes = solution[1 : 1 + d]
     if "flux" in table:
         flux = tuple(table["flux"])
     elif isinstance(diffusion, str):
@@ -319,12 +306,10 @@ def make_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
             flux = tuple(f"({row[0]})*{slope}" for row, slope in zip(rows, slopes, strict=True))
         else:
             flux = tuple(" + ".join(f"({a})*{slope}" for a, slope in zip(row, slopes, strict=True)) for row in rows)
-    field = Field(
-        flux,
-        " - ".join(reaction),
-        **{name: table[name] for name in ("source", "initial", "exact", "lifting") if name in table},
-    )
-    return FieldProblem(fields=(("u", field),), **kept)
+    transport = [f"({b})*{slope}" for b, slope in zip(advection, solution[1:], strict=False)]
+    reaction = " - ".join([f"({table.get('reaction', '0')})", *transport])
+    more = {name: table[name] for name in ("source", "initial", "exact", "lifting") if name in table}
+    return FieldProblem(fields=(("u", Field(flux, reaction, **more)),), **kept)
 
 
 def _has_names(formulas: Any, names: tuple[str, ...]) -> bool:
@@ -343,85 +328,78 @@ def _read_field(name: str, given: Any) -> Field:
         return given
     if not isinstance(given, Mapping):
         raise ParameterError(f"fields.{name}", "a table of formulas", given)
-    known = {part.name for part in fields(Field)}
-    for unknown in sorted({*given} - known):
-        raise ParameterError(f"fields.{name}.{unknown}", f"one of {', '.join(sorted(known))}", given[unknown])
+    known = sorted(part.name for part in fields(Field))
+    for unknown in sorted({*given} - {*known}):
+        raise ParameterError(f"fields.{name}.{unknown}", f"one of {', '.join(known)}", given[unknown])
     flux = given.get("flux", ())
     if not isinstance(flux, (list, tuple)) or not all(isinstance(each, str) for each in flux):
         raise ParameterError(f"fields.{name}.flux", "a list of formulas", flux)
-    return Field(**{**given, "flux": tuple(flux)})
+    return Field(**given)
 
 
-@dataclass(frozen=True, eq=False)
 class SymbolicFields:
     """Expressions of all fields as functions of u - u_b, which is in the Galerkin space.
 
     `slots` are the symbols of each field and its derivatives.  `coefficients` are c_0 = g and c_l = -F_l.
     """
 
-    slots: tuple[tuple[sympy.Symbol, ...], ...]
-    coefficients: tuple[tuple[sympy.Expr, ...], ...]
-    faces: Mapping[tuple[int, str], sympy.Expr]
-    initial: tuple[sympy.Expr, ...]
-    lifting: tuple[sympy.Expr, ...]
-    exact: tuple[sympy.Expr, ...] | None
-    exact_fluxes: tuple[tuple[sympy.Expr, ...], ...]
-    parameters: frozenset[str]
+    def __init__(self, problem: FieldProblem) -> None:
+        d, self.slots = problem.dimension, list[tuple[sympy.Symbol, ...]]()
+        for name in problem.names:
+            self.slots.append(tuple(symbol(name + suffix) for suffix in ("", *(f"_{x}" for x in SPACE[:d]))))
+        every = {str(slot) for group in self.slots for slot in group}
+        parse_without_fields, parse_with_fields = (
+            partial(parse_term, dimension=d, without=names) for names in (every, ())
+        )
+        self.lifting = tuple(
+            parse_without_fields(each.lifting, f"fields.{name}.lifting") for name, each in problem.fields
+        )
+        stated = [each.exact for _, each in problem.fields if each.exact is not None]
+        self.exact = tuple(parse_without_fields(text, "exact") for text in stated) or None
+        lifted = {s: s + v for s, v in self.derive_slots(self.lifting).items() if v != 0}
+        at_exact = self.derive_slots(self.exact) if self.exact else {}
+        self.coefficients, self.exact_fluxes = list[tuple[sympy.Expr, ...]](), list[tuple[sympy.Expr, ...]]()
+        self.faces, initial = dict[tuple[int, str], sympy.Expr](), list[sympy.Expr]()
+        for a, (name, each) in enumerate(problem.fields):
+            if problem.terms is not None and (each.flux or each.reaction != "0"):
+                raise FormulaError(f"`fields.{name}` must have no `flux` and `reaction` beside `terms`")
+            if len(each.flux) != d and problem.terms is None:
+                raise FormulaError(f"`fields.{name}.flux` must have {d} formulas in {d}-D, got {len(each.flux)}")
+            flux = [parse_with_fields(text, f"fields.{name}.flux") for text in each.flux]
+            g = parse_with_fields(each.reaction, f"fields.{name}.reaction")
+            g += parse_without_fields(each.source, f"fields.{name}.source")
+            rate = 0 if each.algebraic else 1
+            if self.exact is not None and problem.terms is None:
+                exact_flux = tuple(F.subs(at_exact) for F in flux)
+                divergence = sum(
+                    (sympy.diff(F, symbol(x)) for F, x in zip(exact_flux, SPACE, strict=False)), sympy.S.Zero
+                )
+                g += rate * sympy.diff(self.exact[a], _TIME) - divergence - g.subs(at_exact)
+                self.exact_fluxes.append(exact_flux)
+            g = g.subs(lifted) - rate * sympy.diff(self.lifting[a], _TIME)
+            self.coefficients.append((g, *(-F.subs(lifted) for F in flux)))
+            boundary = problem.boundary if each.boundary is None else each.boundary
+            for face, data in ((face, data) for face, data in boundary if not isinstance(data, str)):
+                texts = {key: parse_with_fields(text, f"boundary.{face}.{key}") for key, text in data}
+                h = texts["flux"] if "flux" in texts else texts["transfer"] * (texts["outside"] - self.slots[a][0])
+                self.faces[a, face] = h.subs(lifted)
+            begin = self.exact[a] if self.exact else parse_without_fields(each.initial or "0", f"fields.{name}.initial")
+            initial.append(begin.subs(_TIME, 0))
+        self.initial = tuple(initial)
+        used = [*self.lifting, *initial, *(self.exact or ()), *self.faces.values()]
+        used += [coefficient for row in self.coefficients for coefficient in row]
+        self.parameters = frozenset[str]().union(*map(parameters_of, used)) - every
+
+    def derive_slots(self, values: tuple[sympy.Expr, ...]) -> dict[sympy.Symbol, sympy.Expr]:
+        """Return the values of the symbols of fields and derivatives for the given functions."""
+        return {
+            slot: value if q == 0 else sympy.diff(value, symbol(SPACE[q - 1]))
+            for group, value in zip(self.slots, values, strict=True)
+            for q, slot in enumerate(group)
+        }
 
 
-@lru_cache(maxsize=32)
-def _parse_fields(problem: FieldProblem) -> SymbolicFields:
-    d, names = problem.dimension, problem.names
-    slots = tuple(tuple(symbol(name + suffix) for suffix in ("", *(f"_{x}" for x in SPACE[:d]))) for name in names)
-    every = {str(slot) for group in slots for slot in group}
-
-    def read(text: str, key: str, *, solution: bool) -> sympy.Expr:
-        return parse_term(text, key, d, without=() if solution else every)
-
-    lifting = tuple(read(each.lifting, f"fields.{name}.lifting", solution=False) for name, each in problem.fields)
-    stated = [each.exact for _, each in problem.fields if each.exact is not None]
-    exact = tuple(read(text, "exact", solution=False) for text in stated) or None
-    lifted = {s: s + v for s, v in _derive_slots(slots, lifting).items() if v != 0}
-    at_exact = _derive_slots(slots, exact) if exact else {}
-    rows, faces, initial, fluxes = [], {}, [], []
-    for a, (name, each) in enumerate(problem.fields):
-        if problem.terms is not None and (each.flux or each.reaction != "0"):
-            raise FormulaError(f"`fields.{name}` must have no `flux` and `reaction` beside `terms`")
-        if len(each.flux) != d and problem.terms is None:
-            raise FormulaError(f"`fields.{name}.flux` must have {d} formulas in {d}-D, got {len(each.flux)}")
-        flux = [read(text, f"fields.{name}.flux", solution=True) for text in each.flux]
-        g = read(each.reaction, f"fields.{name}.reaction", solution=True)
-        g += read(each.source, f"fields.{name}.source", solution=False)
-        rate = 0 if each.algebraic else 1
-        if exact is not None and problem.terms is None:
-            fluxes.append(tuple(F.subs(at_exact) for F in flux))
-            divergence = sum((sympy.diff(F, symbol(x)) for F, x in zip(fluxes[-1], SPACE, strict=False)), sympy.S.Zero)
-            g += rate * sympy.diff(exact[a], _TIME) - divergence - g.subs(at_exact)
-        rows.append((g.subs(lifted) - rate * sympy.diff(lifting[a], _TIME), *(-F.subs(lifted) for F in flux)))
-        for face, data in each.boundary if each.boundary is not None else problem.boundary:
-            if data == PERIODIC or isinstance(data, str):
-                continue
-            texts = {key: read(text, f"boundary.{face}.{key}", solution=True) for key, text in data}
-            h = texts["flux"] if "flux" in texts else texts["transfer"] * (texts["outside"] - slots[a][0])
-            faces[a, face] = h.subs(lifted)
-        begin = exact[a] if exact else read(each.initial or "0", f"fields.{name}.initial", solution=False)
-        initial.append(begin.subs(_TIME, 0))
-    used = [*lifting, *initial, *(exact or ()), *faces.values(), *(c for row in rows for c in row)]
-    parameters = frozenset[str]().union(*(parameters_of(each) for each in used)) - every
-    return SymbolicFields(
-        slots, tuple(rows), faces, tuple(initial), lifting, exact, tuple(fluxes), frozenset(parameters)
-    )
-
-
-def _derive_slots(
-    slots: tuple[tuple[sympy.Symbol, ...], ...], values: tuple[sympy.Expr, ...]
-) -> dict[sympy.Symbol, sympy.Expr]:
-    """Return the values of the symbols of fields and derivatives for the given functions."""
-    return {
-        slot: value if q == 0 else sympy.diff(value, symbol(SPACE[q - 1]))
-        for group, value in zip(slots, values, strict=True)
-        for q, slot in enumerate(group)
-    }
+_parse_fields = lru_cache(maxsize=32)(SymbolicFields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,21 +423,21 @@ class FieldData:
         """Return a function that computes the expressions from fields, derivatives, coordinates and time."""
         return prepare(tuple(expressions), {name: self.values[name] for name in sorted(self.values)})
 
-    def at_points(self, expressions: tuple[sympy.Expr, ...], nodes: Array, t: float) -> Array:
+    def evaluate_at(self, expressions: tuple[sympy.Expr, ...], nodes: Array, t: float) -> Array:
         """Evaluate expressions in x and t at the nodes, (Q, d) -> (n, Q)."""
-        known = {**dict(zip(SPACE, nodes.T, strict=False)), "t": t}
+        known = {**name_coordinates(nodes), "t": t}
         with np.errstate(all="ignore"):
             found = self.compile(expressions)(known)
         return np.stack([np.broadcast_to(np.asarray(each, dtype=float), len(nodes)) for each in found])
 
     def exact(self, nodes: Array, t: float) -> Array:
         """Return the exact fields, (Q, d) -> (n, Q).  The problem must state `exact`."""
-        return self.at_points(self.problem.symbolic.exact or (), nodes, t)
+        return self.evaluate_at(self.problem.symbolic.exact or (), nodes, t)
 
     def check(self, T: float) -> None:
         """Raise ProblemError if the data of a field are not finite or contradict each other up to T."""
         symbolic = self.problem.symbolic
-        at_exact = {} if symbolic.exact is None else _derive_slots(symbolic.slots, symbolic.exact)
+        at_exact = {} if symbolic.exact is None else symbolic.derive_slots(symbolic.exact)
         shift = {slot: value - known for (slot, value), known in zip(at_exact.items(), self.lifted, strict=False)}
         for a, (name, each) in enumerate(self.problem.fields):
             box = self.problem.box(each)
@@ -467,10 +445,10 @@ class FieldData:
                 face: h.subs(shift) if shift else sympy.S.Zero for (b, face), h in symbolic.faces.items() if a == b
             }
             problem = Problem(
-                self.dimension, self._function(sympy.S.One), partial(self._evaluate_at_start, symbolic.initial[a]),
-                exact=None if symbolic.exact is None else self._function(symbolic.exact[a]),
-                lifting=Lifting(self._function(symbolic.lifting[a]), self._function(sympy.S.Zero), (), ()),
-                domain=box, faces=tuple(NaturalFace(face, self._function(h)) for face, h in faces.items()),
+                self.dimension, self._make_function(sympy.S.One), partial(self._evaluate_at_start, symbolic.initial[a]),
+                exact=None if symbolic.exact is None else self._make_function(symbolic.exact[a]),
+                lifting=Lifting(self._make_function(symbolic.lifting[a]), self._make_function(sympy.S.Zero), (), ()),
+                domain=box, faces=tuple(NaturalFace(face, self._make_function(h)) for face, h in faces.items()),
                 boundary_tolerance=self.problem.boundary_tolerance,
             )  # fmt: skip
             inside = np.asarray(box.lower) + box.widths * np.linspace(0.03, 0.97, 24)[:, None]
@@ -480,7 +458,7 @@ class FieldData:
                 continue
             try:
                 fluxes = symbolic.exact_fluxes[a] if shift and self.problem.terms is None else ()
-                check_data(problem, T, [self._function(flux) for flux in fluxes])
+                check_data(problem, T, [self._make_function(flux) for flux in fluxes])
             except ProblemError as error:
                 raise ProblemError(f"{error} (field {name})") from None
 
@@ -488,13 +466,13 @@ class FieldData:
     def lifted(self) -> tuple[sympy.Expr, ...]:
         """Liftings of all fields and their derivatives."""
         symbolic = self.problem.symbolic
-        return tuple(_derive_slots(symbolic.slots, symbolic.lifting).values())
+        return tuple(symbolic.derive_slots(symbolic.lifting).values())
 
     def _evaluate_at_start(self, expression: sympy.Expr, nodes: Array) -> Array:
-        return np.asarray(self.at_points((expression,), nodes, 0.0)[0])
+        return np.asarray(self.evaluate_at((expression,), nodes, 0.0)[0])
 
-    def _function(self, expression: sympy.Expr) -> NonSeparable:
-        return NonSeparable(lambda nodes, t: self.at_points((expression,), nodes, t)[0])
+    def _make_function(self, expression: sympy.Expr) -> NonSeparable:
+        return NonSeparable(lambda nodes, t: self.evaluate_at((expression,), nodes, t)[0])
 
     @cached_property
     def terms(self) -> FormulaTerms:
@@ -543,11 +521,11 @@ class FormulaTerms:
 
     def initial(self, nodes: Array) -> Array:
         """Return the initial values minus the liftings, (Q, d) -> (n, Q)."""
-        return self._data.at_points(self._data.problem.symbolic.initial, nodes, 0.0) - self.lifting(nodes, 0.0)
+        return self._data.evaluate_at(self._data.problem.symbolic.initial, nodes, 0.0) - self.lifting(nodes, 0.0)
 
     def lifting(self, nodes: Array, t: float) -> Array:
         """Return the liftings of all fields, (Q, d) -> (n, Q)."""
-        return self._data.at_points(self._data.problem.symbolic.lifting, nodes, t)
+        return self._data.evaluate_at(self._data.problem.symbolic.lifting, nodes, t)
 
 
 class FunctionTerms(FormulaTerms):
@@ -555,29 +533,26 @@ class FunctionTerms(FormulaTerms):
 
     def __init__(self, data: FieldData, terms: FieldTerms) -> None:
         super().__init__(data)
-        self._terms, symbolic = terms, data.problem.symbolic
-        self._others, self._other_places = self.values, self.places
-        self._lifted = None if all(each == 0 for each in data.lifted) else data.lifted
-        count, d = len(symbolic.slots), data.dimension
-        self.places = [(a, p) for a in range(count) for p in range(1 + d)]
+        self._terms, self._source, self._source_places = terms, self.values, self.places
+        self.places = list(np.ndindex(len(self.slots), 1 + data.dimension))
         self.values = self._values
         self.varying_places = [(*one, *other) for one in self.places for other in self.places]
         self.varying = lambda known: list(self._evaluate(known)[1].reshape(len(self.varying_places), -1))
 
     def _values(self, known: Mapping[str, Any]) -> list[Any]:
-        found = list(self._evaluate(known)[0].reshape(len(self.places), -1))
+        values = self._evaluate(known)[0]
         # add the source from formulas, minus the time derivative of the lifting
-        for place, each in zip(self._other_places, self._others(known), strict=True):
-            found[self.places.index(place)] = found[self.places.index(place)] + each
-        return found
+        for place, source in zip(self._source_places, self._source(known), strict=True):
+            values[place] += source
+        return list(values.reshape(len(self.places), -1))
 
     def _evaluate(self, known: Mapping[str, Any]) -> tuple[Array, Array]:
         """Return sources and negative fluxes, as in the weak form, with their derivatives."""
-        nodes = np.column_stack([known[x] for x in SPACE[: self._data.dimension]])
+        nodes, data = np.column_stack([known[x] for x in SPACE[: self._data.dimension]]), self._data
         s = np.stack([[known[name] for name in group] for group in self.slots])
-        if self._lifted is not None:
-            s = s + self._data.at_points(self._lifted, nodes, known["t"]).reshape(s.shape)
-        values, slopes = self._terms.evaluate(s, nodes, known["t"], self._data.values)
+        if any(each != 0 for each in data.lifted):
+            s = s + data.evaluate_at(data.lifted, nodes, known["t"]).reshape(s.shape)
+        values, slopes = self._terms.evaluate(s, nodes, known["t"], data.values)
         values[:, 1:] *= -1.0
         slopes[:, 1:] *= -1.0
         return values, slopes

@@ -8,7 +8,7 @@ the problem gives values to the parameters and returns a `Problem`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import product
@@ -22,10 +22,12 @@ from evogt_study.formulas import RESERVED, parameters_of, parse
 from evogt_study.pde.galerkin.problem import (
     Lifting,
     NaturalFace,
+    NonlinearReaction,
     Potential,
     Problem,
     Separable,
     SpaceTimeFunction,
+    Tensor,
     check_data,
     describe_parameters,
 )
@@ -33,18 +35,20 @@ from evogt_study.pde.problems import expressions
 from evogt_study.pde.problems.expressions import WeakIdentity, list_weak_identities, measure_defect
 from evogt_study.pde.problems.fields import make_field_problem
 from evogt_study.pde.problems.terms import (
+    PERIODIC,
     SOLUTION,
     FormulaStatement,
     GridTable,
-    SymbolicTerms,
     describe_boundary,
+    parse_diffusion,
     parse_term,
+    read_texts,
 )
 
-_LOOKED_AT = (0.01, 0.37, 1.0)
+_TEST_TIMES = (0.01, 0.37, 1.0)
 """Times t / T of the test of weak forms: near the start, before the solution decays, and at the end.  At 0.37 no usual
 modulation has a zero, unlike at T/2 or T/4."""
-_FAR = 8.0
+_MAX_DISTANCE = 8.0
 """Distance from the origin in widths of the domain.  Beyond it, powers of coordinates lose more than two digits."""
 
 Texts = tuple[Any, ...]
@@ -67,6 +71,7 @@ class FormulaProblem(FormulaStatement):
         Initial value u_0(x) and source f(x, t).  Pass `initial` if the problem has no `exact`.
     diffusion : str or list, default "1"
         Diffusion a(x, t), the diagonal of A, the rows of A, or "FILE.csv".  Formulas may contain u and its derivatives.
+        The file has the coordinates of a grid and the column `value`.
     advection : list of str, optional
         Entries of the velocity b.
     reaction : str, optional
@@ -184,12 +189,15 @@ class FormulaProblem(FormulaStatement):
     def until(self, final_time: float | None, /, **values: float) -> Problem:
         """Return the problem for parameter values.  Raises ProblemError if its data up to `final_time` disagree."""
         data, values = derive_terms(self), self.read_values(self.parameters, values)
-        places, initial = _find_far_places(self.domain, final_time or 1.0), expressions.at_nodes(data.initial, values)
+        places, initial = (
+            _find_far_places(self.domain, final_time or 1.0),
+            expressions.make_nodal_function(data.initial, values),
+        )
 
         def make(expression: sympy.Expr) -> SpaceTimeFunction:
             return expressions.make_space_time_function(expression, values, places)
 
-        terms, lifting, potential = data.terms, None, None
+        lifting, potential = None, None
         if data.lifting:
             d, (u_b, rate, *others) = self.dimension, tuple(map(make, data.lifting))
             lower_order = others[2 * d] if len(others) > 2 * d else None
@@ -198,31 +206,20 @@ class FormulaProblem(FormulaStatement):
         if data.potential is not None:
             both = (data.potential, sympy.diff(data.potential, SOLUTION))
             potential = Potential(*(expressions.make_elementwise(each, str(SOLUTION), values) for each in both))
+        gradient = None if data.exact is None else expressions.make_gradient(data.exact, self.dimension, values)
         problem = Problem(
-            dimension=self.dimension,
-            diffusion=terms.make_diffusion(make),
-            initial=lambda nodes: initial(nodes, 0.0),
-            source=make(data.source),
-            exact=None if data.exact is None else make(data.exact),
-            final_time=self.final_time,
-            name=self.name,
-            parameters=values,
-            lifting=lifting,
-            potential=potential,
-            domain=self.domain,
-            advection=tuple(map(make, terms.advection)) or None,
-            reaction=terms.make_reaction(make, values),
-            faces=tuple(NaturalFace(face, make(flux), None if h is None else make(h)) for face, flux, h in terms.faces),
-            exact_gradient=None
-            if data.exact is None
-            else expressions.make_gradient(data.exact, self.dimension, values),
-            boundary_tolerance=self.boundary_tolerance,
-        )
+            dimension=self.dimension, diffusion=data.make_diffusion(make), initial=lambda nodes: initial(nodes, 0.0),
+            source=make(data.source), exact=None if data.exact is None else make(data.exact), exact_gradient=gradient,
+            final_time=self.final_time, name=self.name, parameters=values, lifting=lifting, potential=potential,
+            domain=self.domain, advection=tuple(map(make, data.advection)) or None,
+            reaction=data.make_reaction(make, values), boundary_tolerance=self.boundary_tolerance,
+            faces=tuple(NaturalFace(face, make(flux), None if h is None else make(h)) for face, flux, h in data.faces),
+        )  # fmt: skip
         if isinstance(table := self.diffusion, GridTable):
             if lifting is not None:
                 lifting = replace(lifting, flux=tuple(map(table.scale, lifting.gradient)))
             problem = replace(problem, diffusion=Separable(lambda nodes: table(nodes)[None]), lifting=lifting)
-        check_data(problem, final_time, list(map(make, data.flux or ())))
+        check_data(problem, final_time, list(map(make, data.exact_flux)))
         broken = _find_broken_claim(self, final_time or 1.0, tuple(values.items()))
         if broken is not None:
             instead = "" if data.exact is None else ", or state `initial` and `source` instead of `exact`"
@@ -242,62 +239,121 @@ def _find_far_places(domain: Any, final_time: float) -> expressions.Places | Non
     """Return some points and times if the domain is far from the origin, and None otherwise."""
     lower, upper = map(np.array, domain.inner_box())
     widths = upper - lower
-    if (np.maximum(np.abs(lower), np.abs(upper)) <= _FAR * widths).all():
+    if (np.maximum(np.abs(lower), np.abs(upper)) <= _MAX_DISTANCE * widths).all():
         return None
     parts = np.array(list(product((0.1, 0.45, 0.93), repeat=len(lower))))
     return lower + parts * widths, final_time * np.array([0.0, 0.37, 1.0])
 
 
-@dataclass(frozen=True, eq=False)
-class Derived:
-    """Symbolic data of a formula problem.
+class SymbolicProblem:
+    """Expressions of a formula problem, with n . (A grad u) = flux - transfer u on the `faces`.
 
-    `lifting` contains u_b, its time derivative, gradient and flux, and b . grad u_b - c u_b unless that sum is zero.
-    `flux` is A grad u of the exact solution if the domain has natural faces or periodic directions.
+    A linear reaction is g = `coefficient` u + `remainder`, and both are zero for a nonlinear reaction.  `lifting`
+    contains u_b, its time derivative, gradient and flux, and b . grad u_b - c u_b unless that sum is zero.
     """
 
-    parameters: frozenset[str]
-    exact: sympy.Expr | None
-    initial: sympy.Expr
-    terms: SymbolicTerms
-    source: sympy.Expr
-    lifting: tuple[sympy.Expr, ...]
-    potential: sympy.Expr | None
-    flux: tuple[sympy.Expr, ...] | None
+    def __init__(self, statement: FormulaProblem) -> None:
+        d, zero, is_table = statement.dimension, sympy.S.Zero, isinstance(statement.diffusion, GridTable)
+        self.dimension = d
+        self.diffusion = sympy.S.One if is_table else parse_diffusion(statement.diffusion, d)
+        advection = () if statement.advection is None else read_texts(statement.advection, "advection", d)
+        self.advection = tuple(parse_term(text, "advection", d) for text in advection)
+        reaction, source = ("0" if text is None else text for text in (statement.reaction, statement.source))
+        self.reaction = parse_term(reaction, "reaction", d, without=())
+        self.slope = sympy.diff(self.reaction, SOLUTION)
+        self.is_linear = not self.slope.has(SOLUTION)
+        self.coefficient = self.slope if self.is_linear else zero
+        self.remainder = self.reaction.subs(SOLUTION, 0) if self.is_linear else zero
+        self.faces = list[tuple[str, sympy.Expr, sympy.Expr | None]]()
+        for face, data in ((face, data) for face, data in statement.boundary if data != PERIODIC):
+            terms = {key: parse_term(text, f"boundary.{face}.{key}", d) for key, text in data}
+            transfer = terms.get("transfer")
+            flux = terms["flux"] if transfer is None else transfer * terms["outside"]
+            self.faces.append((face, flux, transfer))
+        self.potential: sympy.Expr | None = None
+        if statement.potential is not None:
+            self.potential = parse(statement.potential, "potential")
+            if outside := sorted({str(name) for name in self.potential.free_symbols} & set(RESERVED)):
+                got = f"{', '.join(outside)} in {statement.potential!r}"
+                raise FormulaError(f"`potential` must be a formula in u and parameters, got {got}")
+        self.lifting: tuple[sympy.Expr, ...] = ()
+        if statement.lifting is not None:
+            u_b = parse_term(statement.lifting, "lifting", d)
+            slopes = (sympy.diff(u_b, x) for x in expressions.COORDINATES[:d])
+            lower_order = self.compute_transport(u_b) - self.coefficient * u_b
+            self.lifting = (u_b, sympy.diff(u_b, expressions.TIME), *slopes, *self.compute_flux(u_b))
+            self.lifting += () if lower_order == 0 else (lower_order,)
+        self.exact: sympy.Expr | None = None
+        if statement.exact is None:
+            self.source = parse_term(source, "source", d)
+            self.initial = parse_term(str(statement.initial), "initial", d, steady=True)
+        else:
+            self.exact = self.initial = parse_term(statement.exact, "exact", d)  # u_0 is its value at t = 0
+            self.source = self.derive_source(self.exact) + self.differentiate_potential(self.exact)
+        has_fluxes = self.exact is not None and (self.faces or statement.domain.periods())
+        self.exact_flux = self.compute_flux(self.initial) if has_fluxes else ()
+        self.source += self.remainder  # the constant part of a linear reaction
+        rows = self.diffusion if isinstance(self.diffusion, tuple) else ((self.diffusion,),)
+        formulas = [entry for row in rows for entry in row]
+        formulas += [*self.advection, self.reaction, self.slope, *self.lifting, self.source, self.initial]
+        formulas += [part for _, *parts in self.faces for part in parts if part is not None]
+        if self.potential is not None:
+            formulas += [self.potential, sympy.diff(self.potential, SOLUTION)]
+        for formula in formulas:
+            if formula.has(sympy.zoo, sympy.nan, sympy.oo, sympy.I, sympy.DiracDelta, sympy.Derivative):
+                got = f"{str(formula)[:80]} after differentiation"
+                raise FormulaError(f"the formulas must be smooth and real, got {got}")
+        self.parameters = frozenset[str]().union(*map(parameters_of, formulas)) - {str(SOLUTION)}
+
+    def compute_flux(self, u: sympy.Expr) -> tuple[sympy.Expr, ...]:
+        """Return the flux A grad u of a function u."""
+        gradient = [sympy.diff(u, x) for x in expressions.COORDINATES[: self.dimension]]
+        if not isinstance(self.diffusion, tuple):
+            return tuple(self.diffusion * slope for slope in gradient)
+        rows = self.diffusion
+        return tuple(sum((a * s for a, s in zip(row, gradient, strict=True)), sympy.S.Zero) for row in rows)
+
+    def compute_transport(self, u: sympy.Expr) -> sympy.Expr:
+        """Return the advection term b . grad u of a function u."""
+        along = zip(self.advection, expressions.COORDINATES, strict=False)
+        return sum((b * sympy.diff(u, x) for b, x in along), sympy.S.Zero)
+
+    def differentiate_potential(self, u: sympy.Expr) -> sympy.Expr:
+        """Return F'(u), or zero without a potential."""
+        return sympy.S.Zero if self.potential is None else sympy.diff(self.potential, SOLUTION).subs(SOLUTION, u)
+
+    def derive_source(self, u: sympy.Expr) -> sympy.Expr:
+        """Return the source u_t - div(A grad u) + b . grad u - g(u) of the problem that u solves."""
+        flux = zip(self.compute_flux(u), expressions.COORDINATES, strict=False)
+        divergence = sum((sympy.diff(f, x) for f, x in flux), sympy.S.Zero)
+        return (
+            sympy.diff(u, expressions.TIME) - divergence + self.compute_transport(u) - self.reaction.subs(SOLUTION, u)
+        )
+
+    def make_diffusion(self, make: Callable[[sympy.Expr], SpaceTimeFunction]) -> SpaceTimeFunction | Tensor:
+        """Return the diffusion as a function, or a tensor of functions, of nodes and times."""
+        rows = self.diffusion
+        if not isinstance(rows, tuple):
+            return make(rows)
+        d = range(len(rows))
+        upper = {(i, j): None if rows[i][j] == 0 else make(rows[i][j]) for i in d for j in d if i <= j}
+        return Tensor(tuple(tuple(upper[min(i, j), max(i, j)] for j in d) for i in d))
+
+    def make_reaction(
+        self, make: Callable[[sympy.Expr], SpaceTimeFunction], values: Mapping[str, float]
+    ) -> SpaceTimeFunction | NonlinearReaction | None:
+        """Return a nonlinear g, or the coefficient c of g = c u + g_0, as a function."""
+        if self.is_linear:
+            return None if self.coefficient == 0 else make(self.coefficient)
+        value, slope = (
+            expressions.make_nodal_function(self.reaction, values),
+            expressions.make_nodal_function(self.slope, values),
+        )
+        return NonlinearReaction(lambda u, nodes, t: value(nodes, t, u=u), lambda u, nodes, t: slope(nodes, t, u=u))
 
 
-@lru_cache(maxsize=64)  # one derivation per process for all parameter values and runs, with a few kilobytes each
-def derive_terms(statement: FormulaProblem) -> Derived:
-    """Parse the formulas and derive the source (eq:linear_parabolic)."""
-    dimension, terms, potential = statement.dimension, SymbolicTerms.of(statement), None
-    if statement.potential is not None:
-        potential = parse(statement.potential, "potential")
-        if outside := sorted({str(name) for name in potential.free_symbols} & set(RESERVED)):
-            got = f"{', '.join(outside)} in {statement.potential!r}"
-            raise FormulaError(f"`potential` must be a formula in u and parameters, got {got}")
-    lifting: tuple[sympy.Expr, ...] = ()
-    if statement.lifting is not None:
-        u_b = parse_term(statement.lifting, "lifting", dimension)
-        slopes = (sympy.diff(u_b, x) for x in expressions.COORDINATES[:dimension])
-        lower_order = terms.transport(u_b) - terms.coefficient * u_b
-        lifting = (u_b, sympy.diff(u_b, expressions.TIME), *slopes, *terms.flux(u_b))
-        lifting += () if lower_order == 0 else (lower_order,)
-    if statement.exact is None:
-        exact = None
-        source = parse_term("0" if statement.source is None else statement.source, "source", dimension)
-        initial = parse_term(str(statement.initial), "initial", dimension, steady=True)
-    else:
-        exact = initial = parse_term(statement.exact, "exact", dimension)  # the initial value is evaluated at t = 0
-        source = derive_source(exact, terms) + _evaluate_slope(potential, exact)
-    source += terms.remainder  # the constant part of a linear reaction
-    formulas = [*terms.expressions, source, initial, *([] if exact is None else [exact]), *lifting]
-    parameters = frozenset().union(*(parameters_of(formula) for formula in formulas)) - {str(SOLUTION)}
-    if potential is not None:
-        _check_evaluable(potential, sympy.diff(potential, SOLUTION))
-        parameters |= parameters_of(potential) - {str(SOLUTION)}
-    _check_evaluable(*formulas)
-    flux = terms.flux(exact) if exact is not None and (terms.faces or statement.domain.periods()) else None
-    return Derived(parameters, exact, initial, terms, source, lifting, potential, flux)
+# one derivation per process for all parameter values and runs, with a few kilobytes each
+derive_terms = lru_cache(maxsize=64)(SymbolicProblem)
 
 
 @lru_cache(maxsize=64)
@@ -308,9 +364,9 @@ def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], .
     if data.exact is not None:
         exact, source = data.exact, data.source
         claims += [("`exact` must be without jumps", identity) for identity in list_weak_identities(exact, dimension)]
-        flux = tuple(enumerate(data.terms.flux(exact)))
-        residual = source - sympy.diff(exact, expressions.TIME) - _evaluate_slope(data.potential, exact)
-        residual += data.terms.reaction.subs(SOLUTION, exact) - data.terms.remainder - data.terms.transport(exact)
+        flux = tuple(enumerate(data.compute_flux(exact)))
+        residual = source - sympy.diff(exact, expressions.TIME) - data.differentiate_potential(exact)
+        residual += data.reaction.subs(SOLUTION, exact) - data.remainder - data.compute_transport(exact)
         claims.append(("the flux `diffusion` * grad(`exact`) must be without jumps", WeakIdentity(residual, flux)))
     if data.lifting:
         gradient = list_weak_identities(data.lifting[0], dimension)
@@ -318,34 +374,14 @@ def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], .
     return tuple(claims)
 
 
-def _evaluate_slope(potential: sympy.Expr | None, solution: sympy.Expr) -> sympy.Expr:
-    """Return F'(u) at the solution, or zero without a potential."""
-    return sympy.S.Zero if potential is None else sympy.diff(potential, SOLUTION).subs(SOLUTION, solution)
-
-
-def derive_source(exact: sympy.Expr, terms: SymbolicTerms) -> sympy.Expr:
-    """Return the source u_t - div(A grad u) + b . grad u - g(u) of the problem that `exact` solves."""
-    flux = zip(terms.flux(exact), expressions.COORDINATES, strict=False)
-    divergence = sum((sympy.diff(f, x) for f, x in flux), sympy.S.Zero)
-    reaction = terms.reaction.subs(SOLUTION, exact)
-    return sympy.diff(exact, expressions.TIME) - divergence + terms.transport(exact) - reaction
-
-
-def _check_evaluable(*expressions: sympy.Expr) -> None:
-    for expression in expressions:
-        if expression.has(sympy.zoo, sympy.nan, sympy.oo, sympy.I, sympy.DiracDelta, sympy.Derivative):
-            got = f"{str(expression)[:80]} after differentiation"
-            raise FormulaError(f"the formulas must be smooth and real, got {got}")
-
-
 @lru_cache(maxsize=1024)  # the cases of a study share few problems, but create a problem for each case
 def _find_broken_claim(
     statement: FormulaProblem, final_time: float, values: tuple[tuple[str, float], ...]
 ) -> tuple[str, float] | None:
     """Return the text and the defect of the first identity that the formulas violate for these parameters."""
-    times, box = tuple(part * final_time for part in _LOOKED_AT), statement.domain.inner_box()
+    times, box = tuple(part * final_time for part in _TEST_TIMES), statement.domain.inner_box()
     for wanted, identity in _list_claims(statement):
-        if defect := measure_defect(identity.on(*box), statement.dimension, dict(values), times):
+        if defect := measure_defect(identity.map_to_cube(*box), statement.dimension, dict(values), times):
             return wanted, defect
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -17,9 +17,8 @@ from evogt_study.errors import FormulaError, ParameterError, ProblemError, short
 from evogt_study.formulas import SPACE, parse, symbol
 from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, describe_domain, make_domain
 from evogt_study.pde.domains.box import DIRECTIONS
-from evogt_study.pde.galerkin.problem import NonlinearReaction, NonSeparable, Separable, SpaceTimeFunction, Tensor
+from evogt_study.pde.galerkin.problem import NonSeparable, Separable, SpaceTimeFunction
 from evogt_study.pde.numerics import Array
-from evogt_study.pde.problems.expressions import COORDINATES, make_nodal
 from evogt_study.storage.files import read_text
 from evogt_study.study.model import TomlTable
 
@@ -27,8 +26,6 @@ MAX_TABLE_BYTES = 64 * 2**20
 """Largest size in bytes of a file with diffusion values.  A grid of 1,000 x 1,000 points takes 50 MB."""
 SOLUTION = symbol("u")
 """Symbol of the solution in a potential and in a reaction."""
-MakeFunction = Callable[[sympy.Expr], SpaceTimeFunction]
-"""Function that converts an expression to a function of nodes and times."""
 Rows = tuple[tuple[sympy.Expr, ...], ...]
 """Rows of a matrix of expressions."""
 FaceData = str | tuple[tuple[str, str], ...]
@@ -43,40 +40,22 @@ _WANTED = (
 
 
 class ProblemTable(TomlTable):
-    """Section ``[problem]`` of a study file."""
+    """Section ``[problem]`` of a study file.  `FormulaProblem` describes its keys."""
 
     dimension: Any
-    """Number of directions in space: 1, 2 or 3."""
     fields: dict[str, Any] | None = None
-    """Table of each field with flux, reaction, source, initial, exact, lifting, boundary and algebraic."""
     flux: list[Any] | None = None
-    """Flux F that replaces diffusion, one formula in `u`, its derivatives and the coordinates for each direction."""
     exact: str | None = None
-    """Exact solution, which also gives the source and the initial value."""
     initial: str | None = None
-    """Initial value of a problem without `exact`."""
     source: str | None = None
-    """Source term f of a problem without `exact`, zero by default."""
     domain: dict[str, Any] | None = None
-    """Box, disk, polygon or mesh, by default the unit cube."""
     diffusion: str | list[Any] | dict[str, Any] = "1"
-    """Diffusion: a formula, a formula for each direction, a matrix or "FILE.csv".
-
-    Formulas may contain `u` and its derivatives.  The file has the coordinates of a grid as columns, and the column
-    `value`.  The diffusion is linear between the grid points.
-    """
     advection: list[Any] | None = None
-    """Velocity b, one formula for each direction.  The formulas may contain `u` and its derivatives."""
     reaction: str | None = None
-    """Reaction g, a formula that may contain the solution `u` and its derivatives."""
     boundary: dict[str, Any] = {}  # noqa: RUF012  # pydantic gives each table a copy
-    """Periodic directions, and parts of the boundary with a flux or a transfer: x0, x1, ..., circle, side0, ..."""
     lifting: str | None = None
-    """Function with the boundary values, zero by default."""
     potential: str | None = None
-    """Potential F(u) of a gradient flow.  The equation gets the term -F'(u)."""
     boundary_tolerance: float = 0.0
-    """Largest accepted relative difference between boundary values.  The default accepts rounding only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,81 +125,8 @@ class GridTable:
         return NonSeparable(lambda nodes, t: self(nodes) * function.at(nodes, t))
 
 
-@dataclass(frozen=True, eq=False)
-class SymbolicTerms:
-    """Terms of the equation, with n . (A grad u) = flux - transfer u on a face.
-
-    `slope` is dg/du.  A linear reaction is g = coefficient u + remainder.  For a nonlinear reaction, `coefficient` and
-    `remainder` are zero.
-    """
-
-    dimension: int
-    diffusion: sympy.Expr | Rows
-    advection: tuple[sympy.Expr, ...]
-    reaction: sympy.Expr
-    slope: sympy.Expr
-    coefficient: sympy.Expr
-    remainder: sympy.Expr
-    faces: tuple[tuple[str, sympy.Expr, sympy.Expr | None], ...]
-
-    @staticmethod
-    def of(statement: Any) -> SymbolicTerms:
-        """Parse the terms of a formula problem.  Raises FormulaError."""
-        d, raw = statement.dimension, statement.diffusion
-        advection = () if statement.advection is None else texts_of(statement.advection, "advection", d)
-        reaction = sympy.S.Zero
-        if statement.reaction is not None:
-            reaction = parse_term(statement.reaction, "reaction", d, without=())
-        diffusion = sympy.S.One if isinstance(raw, GridTable) else _diffusion(raw, d)
-        parsed, faces = tuple(parse_term(text, "advection", d) for text in advection), []
-        for face, data in statement.boundary:
-            if data != PERIODIC:
-                formulas = {key: parse_term(text, f"boundary.{face}.{key}", d) for key, text in data}
-                transfer = formulas.get("transfer")
-                faces.append((face, formulas["flux"] if transfer is None else transfer * formulas["outside"], transfer))
-        slope, zero = sympy.diff(reaction, SOLUTION), sympy.S.Zero
-        parts = (zero, zero) if slope.has(SOLUTION) else (slope, reaction.subs(SOLUTION, 0))
-        return SymbolicTerms(d, diffusion, parsed, reaction, slope, *parts, tuple(faces))
-
-    @property
-    def expressions(self) -> tuple[sympy.Expr, ...]:
-        tensor = (entry for row in self.diffusion for entry in row) if isinstance(self.diffusion, tuple) else ()
-        faces = (part for _, *parts in self.faces for part in parts if part is not None)
-        scalar = () if isinstance(self.diffusion, tuple) else (self.diffusion,)
-        return (*scalar, *tensor, *self.advection, self.reaction, self.slope, *faces)
-
-    def flux(self, u: sympy.Expr) -> tuple[sympy.Expr, ...]:
-        """Return the flux A grad u of a function u."""
-        gradient = [sympy.diff(u, x) for x in COORDINATES[: self.dimension]]
-        if not isinstance(self.diffusion, tuple):
-            return tuple(self.diffusion * slope for slope in gradient)
-        rows = self.diffusion
-        return tuple(sum((a * s for a, s in zip(row, gradient, strict=True)), sympy.S.Zero) for row in rows)
-
-    def transport(self, u: sympy.Expr) -> sympy.Expr:
-        """Return the advection term b . grad u of a function u."""
-        along = zip(self.advection, COORDINATES, strict=False)
-        return sum((b * sympy.diff(u, x) for b, x in along), sympy.S.Zero)
-
-    def make_diffusion(self, make: MakeFunction) -> SpaceTimeFunction | Tensor:
-        """Return the diffusion as a function, or a tensor of functions, of nodes and times."""
-        rows = self.diffusion
-        if not isinstance(rows, tuple):
-            return make(rows)
-        d = range(len(rows))
-        upper = {(i, j): None if rows[i][j] == 0 else make(rows[i][j]) for i in d for j in d if i <= j}
-        return Tensor(tuple(tuple(upper[min(i, j), max(i, j)] for j in d) for i in d))
-
-    def make_reaction(
-        self, make: MakeFunction, values: Mapping[str, float]
-    ) -> SpaceTimeFunction | NonlinearReaction | None:
-        """Return a nonlinear g, or the coefficient c of g = c u + g_0, as a function."""
-        if self.slope.has(SOLUTION):
-            return NonlinearReaction(make_nodal(self.reaction, values), make_nodal(self.slope, values))
-        return None if self.coefficient == 0 else make(self.coefficient)
-
-
-def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
+def parse_diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
+    """Parse a formula, the diagonal or the rows of the diffusion.  Raises FormulaError."""
     if isinstance(raw, str):
         return parse_term(raw, "diffusion", dimension)
     if not isinstance(raw, (list, tuple)) or len(raw) != dimension:
@@ -231,7 +137,9 @@ def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
         return tuple(
             tuple(entry if i == j else sympy.S.Zero for j in range(dimension)) for i, entry in enumerate(diagonal)
         )
-    rows = [[parse_term(text, "diffusion", dimension) for text in texts_of(row, "diffusion", dimension)] for row in raw]
+    rows = [
+        [parse_term(text, "diffusion", dimension) for text in read_texts(row, "diffusion", dimension)] for row in raw
+    ]
     for i in range(dimension):
         for j in range(i):
             # simplified, because equal entries may have different formulas
@@ -242,7 +150,7 @@ def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
     return tuple(tuple(rows[min(i, j)][max(i, j)] for j in range(dimension)) for i in range(dimension))
 
 
-def texts_of(raw: Any, key: str, dimension: int) -> tuple[str, ...]:
+def read_texts(raw: Any, key: str, dimension: int) -> tuple[str, ...]:
     """Check that `raw` is a list with one formula for each direction.  Raises FormulaError."""
     if not isinstance(raw, (list, tuple)) or len(raw) != dimension or not all(isinstance(part, str) for part in raw):
         raise FormulaError(f"`{key}` must be a list of {dimension} formulas in {dimension}-D, got {shorten(raw)}")

@@ -19,7 +19,7 @@ def random_fit(dimension, gamma=2.0):
     strong = derive_strong_form(moving[dimension], {"c": 0.8})
     features = pde.Dictionary("gtransnet", 5, gamma, N1=7).sample(3, dimension + 1)
     alpha = np.random.default_rng(11).standard_normal(5)
-    return strong, SpaceTimeSolution(strong.problem.domain, strong.problem.initial, features, 0.7, alpha, 0.0, 1.0)
+    return strong, SpaceTimeSolution(strong.problem, features, 0.7, alpha, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("dimension", [1, 2])

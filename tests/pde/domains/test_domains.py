@@ -9,7 +9,7 @@ from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.base import Domain
 from evogt_study.pde.galerkin.problem import Problem, Separable
-from evogt_study.pde.methods.recording import sample_fields
+from evogt_study.pde.methods.problem_method import sample_fields
 from evogt_study.pde.numerics import Quadrature, QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 

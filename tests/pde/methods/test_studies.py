@@ -431,23 +431,25 @@ def test_each_planned_stage_of_the_options_is_computed_once():
 # --- runs that blow up ------------------------------------------------------------------------------------------------
 
 GROWING = {"dimension": 1, "initial": "height*sin(pi*x)", "potential": "-u**4"}
+NOT_FINITE = "the coefficients are not finite at all saved times"
 # problem, heights that are good and bad, constants, output, start of the message
 DIVERGING = {
     "a potential": (
-        GROWING, [0.1, 10.0], STABILISED | {"final_time": 4.0}, {"record": ["free_energy_history", "coefficients"]}, "`"
+        GROWING, [0.1, 10.0], STABILISED | {"final_time": 4.0}, {"record": ["free_energy_history", "coefficients"]},
+        NOT_FINITE,
     ),
-    "with a reference": (GROWING, [0.1, 10.0], STABILISED | DIFFERENCES | {"final_time": 4.0}, None, "`error` is"),
+    "with a reference": (GROWING, [0.1, 10.0], STABILISED | DIFFERENCES | {"final_time": 4.0}, None, NOT_FINITE),
     "a reaction": (
         {"dimension": 1, "initial": "height*x*(1-x)", "reaction": "u**3"}, [0.1, 50.0], {}, None,
         "Newton's method did not converge at t = ",
     ),
     "a norm that overflows": (
         {"dimension": 1, "initial": "sin(pi*x)", "source": "exp(height*t)*sin(pi*x)"}, [1.0, 1000.0], {},
-        {"record": ["norm_history"]}, "`norm_history` is",
+        {"record": ["norm_history"]}, NOT_FINITE,
     ),
     "a source that is not finite": (
         {"dimension": 1, "initial": "sin(pi*x)", "source": "sqrt(t+height)"}, [1.0, -1.0], {}, None,
-        "the solution is not finite at the final time",
+        NOT_FINITE,
     ),
 }  # fmt: skip
 
