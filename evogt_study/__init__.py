@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from evogt_study import errors, pde
     from evogt_study.accessor import open as open
     from evogt_study.analysis.comparison import compare
-    from evogt_study.analysis.design import Design
     from evogt_study.analysis.export import on_grid, to_ragged
-    from evogt_study.analysis.orders import observed_orders
     from evogt_study.analysis.performance import over_problems, performance
+    from evogt_study.analysis.runs import Design
     from evogt_study.analysis.sensitivity import sensitivity, variance_shares
-    from evogt_study.analysis.statistics import summary
+    from evogt_study.analysis.statistics import observed_orders, summary
     from evogt_study.inference.intervals import Interval
     from evogt_study.methods.current_run import report_progress
     from evogt_study.operations.diff import diff
@@ -52,12 +51,11 @@ _named = lazy_names(
     {
         "evogt_study.accessor": "open",
         "evogt_study.analysis.comparison": "compare",
-        "evogt_study.analysis.design": "Design",
         "evogt_study.analysis.export": "on_grid to_ragged",
-        "evogt_study.analysis.orders": "observed_orders",
         "evogt_study.analysis.performance": "over_problems performance",
+        "evogt_study.analysis.runs": "Design",
         "evogt_study.analysis.sensitivity": "sensitivity variance_shares",
-        "evogt_study.analysis.statistics": "summary",
+        "evogt_study.analysis.statistics": "observed_orders summary",
         "evogt_study.inference.intervals": "Interval",
         "evogt_study.methods.current_run": "report_progress",
         "evogt_study.operations.diff": "diff",

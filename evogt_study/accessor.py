@@ -18,13 +18,11 @@ import pandas as pd
 import xarray as xr
 
 from evogt_study.analysis.comparison import compare
-from evogt_study.analysis.design import Design
 from evogt_study.analysis.export import run_table
-from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.performance import performance, share
-from evogt_study.analysis.runs import KEYS, find_finished_keys
+from evogt_study.analysis.runs import KEYS, Design, find_finished_keys
 from evogt_study.analysis.sensitivity import check_known, sensitivity, variance_shares
-from evogt_study.analysis.statistics import summary
+from evogt_study.analysis.statistics import observed_orders, summary
 from evogt_study.analysis.tables import find_variables
 from evogt_study.errors import ResultError
 from evogt_study.results.netcdf import finished_so_far, open_result, with_status_names

@@ -1,12 +1,10 @@
 """Compute statistics and tables from the Dataset of a result.
 
-- `runs` finds the distinct runs, their status and the sampling units.
-- `statistics` computes statistics over named dimensions, block by block (`summary`).
+- `runs` reads the design of a study, its distinct runs, their status and the sampling units.
+- `statistics` computes statistics over named dimensions, block by block (`summary`), and observed orders.
 - `comparison` compares the values of an axis on common seeds (`compare`).
-- `design` reads the design of a study: axes, samples, random streams and runs.
-- `orders` computes observed orders of convergence.
 - `performance` measures the performance of estimators and compares methods over many problems.
 - `sensitivity` computes the shares of parameters and seeds in the variance.
 - `export` writes one row for each run, and returns trajectories on a grid or in ragged form.
-- `tables` formats statistics as text, Markdown, LaTeX and CSV.
+- `tables` formats all statistics as text, Markdown, LaTeX and CSV.
 """

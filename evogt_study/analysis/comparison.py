@@ -11,8 +11,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis import statistics
-from evogt_study.analysis.design import Design
-from evogt_study.analysis.runs import Layout, labels_as_typed, lay_out_units, mark_runs
+from evogt_study.analysis.runs import Design, Layout, labels_as_typed, lay_out_units
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import comparisons as tests
 from evogt_study.inference import kernels
@@ -127,10 +126,11 @@ def compare(
     if values.sizes[dim] < 2:
         raise InputError(f"`dim` must have at least two values, got {dim} with {values.sizes[dim]}")
     statistics.check_dimension_names(values.dims, _LONG_NAMES)
-    design, laid_out = Design.of(values, planned=planned), lay_out_units(values, over_dims, units, planned)
-    runs = mark_runs(values, laid_out.dims, planned, paired=dim)
+    design, laid_out = Design.of(values, planned=planned), lay_out_units(values, over_dims, units, planned, paired=dim)
     rest = [str(each) for each in values.dims if each not in (dim, *laid_out.dims)]
-    runs = xr.ones_like(values, dtype=bool) if runs is None else runs.broadcast_like(values.reset_coords(drop=True))
+    runs = xr.ones_like(values, dtype=bool)
+    if laid_out.runs is not None:
+        runs = laid_out.runs.broadcast_like(values.reset_coords(drop=True))
     by_units = (-1, values.sizes[dim], laid_out.count, laid_out.within)
     table, once = (each.transpose(*rest, dim, *laid_out.dims).values.reshape(by_units) for each in (values, runs))
     setups = list(zip(np.where(once, table.astype(float), np.nan), once, strict=True))

@@ -14,8 +14,7 @@ import scipy  # it imports scipy.stats at the first use
 import xarray as xr
 
 from evogt_study.analysis import statistics
-from evogt_study.analysis.design import Design
-from evogt_study.analysis.runs import DRAWN, lay_out_units, mark_runs
+from evogt_study.analysis.runs import DRAWN, Design, lay_out_units, mark_runs
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference.intervals import share_interval
 from evogt_study.inference.kernels import Array, Bools
@@ -187,7 +186,7 @@ def share(
         message = "`condition` must compare variables, such as 'lower <= truth <= upper'"
         raise InputError(f"{message}, got {condition!r}")
     laid_out = lay_out_units(hit, statistics.check_dimensions(hit.astype(float).rename(condition), over), None, planned)
-    dims, runs = laid_out.dims, mark_runs(hit, laid_out.dims, planned)
+    dims, runs = laid_out.dims, laid_out.runs
     wanted = xr.ones_like(hit) if runs is None else xr.ones_like(hit) & runs
     ok = reduce(operator.and_, (data[name].notnull() for name in names), wanted)
     hits, n_ok, count = hit.where(ok), ok.sum(dims), wanted.sum(dims)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from evogt_study.analysis import runs as study_runs
 from evogt_study.analysis import statistics
-from evogt_study.analysis.design import GIVEN, Design, SamplePoints, design_of, find_points, find_sample_dimensions
-from evogt_study.analysis.runs import DRAWN, number_planned_runs
+from evogt_study.analysis.runs import DRAWN, GIVEN, Design, SamplePoints, design_of, find_points
 from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, keep_coordinates
-from evogt_study.analysis.tables import NumberFormat, TableRequest, find_variables, make_table, render_table
 from evogt_study.errors import InputError
 from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference.intervals import Interval
@@ -90,9 +88,9 @@ def sensitivity(
     >>> sensitivity(y).first_order.values.round(1) + 0.0
     array([1., 0.])
     """
-    statistics.check_array(values)
+    study_runs.check_array(values)
     values = _to_numbers(values, log)
-    default = find_sample_dimensions(values)[:1]
+    default = study_runs.find_sample_dimensions(values)[:1]
     if over is None and not default:
         dims = ", ".join(map(str, values.dims)) or "none"
         raise InputError(f"`over` must be given if no dimension is a sample, got {dims}. Use e.g. over={dims!r}")
@@ -118,7 +116,7 @@ def sensitivity(
     outputs = {**estimator.outputs, **dict.fromkeys((*COUNTS, *RUNS, "infinite"), ())}
     sizes = dict.fromkeys((PARAMETER, OTHER), len(sample.names))
     pooled = [*sample.dims, *([DRAWN] if sample.seeds else [])]
-    runs = number_planned_runs(values, planned)
+    runs = study_runs.number_planned_runs(values, planned)
     marks = None if runs is None else runs >= 0
     found = statistics.reduce_blocks(values, pooled, on_samples, outputs, runs=marks, sizes=sizes)
     notes += [] if not sample.seeds or name == SHAPLEY else list(design.stream_assumptions)
@@ -284,52 +282,6 @@ def _to_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
     named = values.attrs | {"long_name": f"log of {values.attrs.get('long_name', values.name)}", "units": "1"}
     logs: xr.DataArray = xr.apply_ufunc(lambda each: logarithms(each.astype(float)), values, dask="allowed")
     return logs.assign_attrs(named)
-
-
-def format_shares(
-    data: xr.Dataset, variable: str, request: TableRequest, over: tuple[str, ...] | None, log: bool = False
-) -> str:
-    """Return the table of the sensitivity of a variable over a sample, by default over the only sample."""
-    values, numbers = data[variable if variable == STATUS else find_variables(data, variable)[0]], request.numbers
-    options: Any = {"interval": request.interval, "missing": request.missing, "planned": data["run_key"]}
-    found = check_known(sensitivity(values, over, log=log, **options), values)
-    return format_sensitivity(found, request.form, replace(numbers, notation="plain"))
-
-
-def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
-    """Return the tables of `sensitivity`, with the largest index first and the seed last, then pairs and notes."""
-    by = next(found[name] for name in ("total", "shapley", "mu_star") if name in found)
-    largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
-    order = np.argsort(-largest, kind="stable")
-    found = found.isel({dim: order for dim in (PARAMETER, OTHER) if dim in found.dims})
-    columns = ("first_order", "total", "shapley", "mu", "mu_star", "sigma")
-    tables = [found[[name for each in columns for name in (each, f"{each}_ci") if name in found]]]
-    if "seed_share" in found:
-        row = found[["seed_share", "seed_share_ci"]].rename(seed_share="total", seed_share_ci="total_ci")
-        row = row.expand_dims({PARAMETER: [DRAWN]})
-        tables[0] = xr.concat([tables[0], row], PARAMETER, coords="minimal", compat="override", join="outer")
-    if "second_order" in found:
-        pairs = found[["second_order", "second_order_ci"]].stack(pair=[PARAMETER, OTHER], create_index=False)
-        names = [f"{a}, {b}" for a, b in zip(pairs[PARAMETER].values, pairs[OTHER].values, strict=True)]
-        pairs = pairs.drop_vars([PARAMETER, OTHER]).rename(pair=PARAMETER).assign_coords({PARAMETER: names})
-        pairs = pairs.dropna(PARAMETER, how="all", subset=["second_order"])
-        tables += [pairs] if pairs.sizes[PARAMETER] else []
-    parts = []
-    for table in tables:
-        counts = {name: found[name].expand_dims({PARAMETER: table[PARAMETER].values}, -1) for name in COUNTS}
-        header, body = make_table(table.assign(counts)).flatten(numbers)
-        for cells in (each for each in body if each[header.index(PARAMETER)] == DRAWN):  # only the share is known
-            cells[:] = [
-                "" if name.startswith("first_order") else cell for name, cell in zip(header, cells, strict=True)
-            ]
-        parts.append(render_table(header, body, form))
-    if form in ("text", "markdown"):
-        lines = [note for note in dict.fromkeys(np.ravel(found[NOTE].values).tolist()) if note]
-        if "unexplained" in found and bool(np.isfinite(found["unexplained"]).any()):
-            ends = dict.fromkeys(f"{float(each(found['unexplained'])):.2g}" for each in (np.nanmin, np.nanmax))
-            lines.append(f"the intervals include the unexplained part of the variance, {' to '.join(ends)}")
-        parts += ["\n".join(lines)] if lines else []
-    return "\n\n".join(parts)
 
 
 def variance_shares(

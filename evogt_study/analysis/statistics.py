@@ -1,4 +1,4 @@
-"""Compute statistics over named dimensions, each with the numbers of planned units and of complete units."""
+"""Compute statistics over named dimensions with the numbers of units, and observed orders of convergence."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.runs import count_runs, each_once, lay_out_units, mark_runs, number_planned_runs
-from evogt_study.errors import IncompleteError, InputError, ParameterError, warn
+from evogt_study.analysis.runs import check_array, count_runs, each_once, lay_out_units, number_planned_runs
+from evogt_study.errors import IncompleteError, InputError, ParameterError, suggest, warn
 from evogt_study.inference import intervals, kernels
 from evogt_study.inference.intervals import Interval, share_interval, standard_error
 from evogt_study.inference.kernels import HEAVY, STATISTICS, Array, Bools, Counts, Kernel, kernel_of, probability_of
-from evogt_study.inference.means import pseudo_values
+from evogt_study.inference.means import pseudo_values, resample_statistic, student_quantile
 from evogt_study.schema.variables import TRUTH_MEANINGS
 from evogt_study.storage.arrays import slabs
 
@@ -105,12 +105,6 @@ def check_dimension_names(dims: Iterable[Hashable], columns: Collection[str]) ->
         if dim in columns:
             message = f"a dimension of a table must not have the name of a column, got `{dim}`"
             raise InputError(f'{message}. Choose other statistics, or use data.rename({dim}="{dim}_value")')
-
-
-def check_array(values: xr.DataArray) -> None:
-    """Raise InputError for an object that is not a DataArray."""
-    if not isinstance(values, xr.DataArray):
-        raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}. Use e.g. ds.error")
 
 
 def check_dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
@@ -224,7 +218,6 @@ def summary(
     for name, kernel in _TAILS.items() if of_intervals else ():
         computed[name] = lambda units, kernel=kernel: kernel(kernels.mean(units)).astype(float)  # type: ignore[misc]
     laid_out = lay_out_units(values, dims, units, planned)
-    runs = mark_runs(values, laid_out.dims, planned)
     means = [name for name, (of, _) in parsed.items() if of == "mean"] + list(_TAILS)
     shares = [name for name, each in parsed.items() if each == ("mean", _INTERVAL) and not interval.method]
     shares = shares if shares and _are_two_valued(values) else []
@@ -245,7 +238,7 @@ def summary(
 
     outputs = {name: (BOUND,) if parsed.get(name, ("", ""))[1] == _INTERVAL else () for name in computed}
     outputs |= dict.fromkeys((*COUNTS, *RUNS), ())
-    found = reduce_blocks(values, laid_out.dims, on_samples, outputs, runs=runs)
+    found = reduce_blocks(values, laid_out.dims, on_samples, outputs, runs=laid_out.runs)
     if of_intervals:
         found = _add_notes(found, 0 if shares else interval.min_units, std="std" in of_intervals)
     found = report_missing_runs(values, found, planned, missing)
@@ -350,3 +343,128 @@ def _describe_statistic(of: str, kind: str, how: Interval, pooled: bool, share: 
 def keep_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:
     """Return the coordinates of `values` without the dimensions `dims`, in memory."""
     return {name: coord.compute() for name, coord in values.coords.items() if not set(coord.dims) & set(dims)}
+
+
+def observed_orders(
+    values: xr.DataArray, along: str, over: str | Iterable[str] = (), *, of: str = "mean",
+    interval: Interval = Interval(), units: str | Iterable[str] | None = None, missing: str = "warn",
+    planned: xr.DataArray | None = None,
+) -> xr.Dataset:  # fmt: skip
+    """Return the exponents p of values ~ h^p along an axis or a dependent parameter.
+
+    Parameters
+    ----------
+    values : DataArray
+        Values of one variable, such as ``ds.error``.
+    along : str
+        Axis, or parameter that depends on one axis, with different positive numbers h_i.
+    over : str or list of str, optional
+        Dimensions to pool.  Default: none.
+    of : str, default "mean"
+        Statistic e_i over `over`, or the value itself if `over` is empty.  A value that is zero, negative, infinite or
+        missing has no order (NaN).
+    interval : Interval
+        Confidence, resamples, seed and smallest number of units of the intervals.
+    units, missing, planned
+        As in `evs.summary`.
+
+    Returns
+    -------
+    xarray.Dataset
+        The statistic, order, n_ok and n_planned along `along`, and slope and n_points.  If `over` is not empty, also
+        order_se, slope_se, order_ci and slope_ci.
+
+    Raises
+    ------
+    InputError
+        If `along` does not have different positive numbers.
+
+    Notes
+    -----
+    order = log(e_i / e_{i-1}) / log(h_i / h_{i-1}) at h_i, and slope is the least-squares slope of log e against log h
+    over n_points values.  An error of second order in dt has order 2, and an error that falls like N^-2 has order -2.
+    Bootstrap resamples, which draw a unit at all axis values together, give the standard error s.  The interval is p -+
+    t s with Student's quantile t.
+
+    Examples
+    --------
+    >>> observed_orders(xr.DataArray([4.0, 1.0], {"dt": [0.2, 0.1]}, ["dt"]), "dt")["order"].values
+    array([nan,  2.])
+    """
+    check_array(values)
+    values = _along_parameter(values, along)
+    planned = planned if planned is None else _along_parameter(planned, along)
+    numeric = [str(name) for name, coord in values.coords.items() if coord.ndim == 1 and coord.dtype.kind in "iuf"]
+    if along not in numeric or along not in values.dims:
+        raise InputError(f"`along` must be a numeric axis, got {along!r}. {suggest(along, numeric)}")
+    steps, dims, kernel = values[along].values.astype(float), each_once(over), kernel_of(of)[0]
+    if not (steps > 0.0).all() or len(np.unique(steps)) < len(steps):
+        raise InputError(f"`along` must be an axis of different positive numbers, got {along} = {steps.tolist()}")
+    if dims:
+        data = summary(values, dims, statistics=(of,), units=units, missing=missing, planned=planned)
+    else:
+        alone = values.expand_dims("none")
+        data = summary(alone, "none", statistics="mean", missing="drop", planned=planned).rename(mean=of)
+        data[of].attrs = values.attrs
+    errors = data[of].transpose(..., along)
+    names = {
+        "order": f"observed order in {along}, positive if values fall with it",
+        "slope": f"least-squares slope of log {of} against log {along}",
+        "n_points": "number of values in the fit of the slope",
+    }
+    for name, found in zip(names, compute_orders(errors.values, steps), strict=True):
+        data[name] = (errors.dims[: found.ndim], found, {"long_name": names[name]})
+    if not dims:
+        return data
+    laid_out = lay_out_units(values, check_dimensions(values, dims), units, planned)
+
+    def on_points(samples: Array, once: Bools) -> list[Array]:
+        pooled = laid_out.units(samples, once)
+        shape = pooled.shape[:-3]
+        of_order, of_slope, counts = np.full((*shape, len(steps)), np.nan), np.full(shape, np.nan), np.zeros(shape)
+        for place in np.ndindex(*shape):
+            there = (~np.isnan(pooled[place])).any(axis=(0, 2))
+            counts[place] = there.sum()
+            if counts[place] < interval.min_units or np.isinf(pooled[place]).any():
+                continue
+            resampled = resample_statistic(pooled[place][:, there], kernel, interval.resamples, interval.seed)
+            order, slope, _ = compute_orders(resampled.T, steps)
+            known = np.isfinite(order).any(axis=0)
+            of_order[(*place, known)] = np.nanstd(order[:, known], axis=0)
+            of_slope[place] = np.nanstd(slope) if np.isfinite(slope).any() else np.nan
+        return [of_order, of_slope, counts]
+
+    outputs = {"order_se": (along,), "slope_se": (), "units": ()}
+    errors_of = reduce_blocks(values, laid_out.dims, on_points, outputs, along=[along], runs=laid_out.runs)
+    # for n - 1 = 0 there is no quantile, and the standard error is NaN
+    t = student_quantile(np.maximum(errors_of["units"], 2.0), interval.confidence)
+    for name in ("order", "slope"):
+        error = errors_of[f"{name}_se"].transpose(*data[name].dims)
+        data[f"{name}_se"] = error.assign_attrs(long_name=f"standard error of the {names[name]}")
+        half = error * xr.DataArray(t, dims=errors_of["units"].dims)
+        ends = xr.concat([data[name] - half, data[name] + half], dim=BOUND).transpose(..., BOUND)
+        text = f"{100.0 * interval.confidence:g}% confidence interval of the {names[name]}"
+        data[f"{name}_ci"] = ends.drop_attrs(deep=False).assign_attrs(long_name=text)
+    return data.assign_coords(BOUNDS)
+
+
+def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
+    """Return the values with the dependent parameter `along` as a dimension in place of its axis."""
+    if along in values.dims or along not in values.coords or values.coords[along].ndim != 1:
+        return values
+    return values.swap_dims({next(iter(values.coords[along].dims)): along})
+
+
+def compute_orders(errors: Array, steps: Array) -> tuple[Array, Array, Counts]:
+    """Return the order (..., n), slope (...) and the number of points (...) of errors (..., n) at steps (n,)."""
+    ok = np.isfinite(errors) & (errors > 0.0)
+    logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)  # 1 has a logarithm, and is masked below
+    order = np.full(errors.shape, np.nan)
+    np.divide(np.diff(logs), np.diff(log_steps), out=order[..., 1:], where=ok[..., 1:] & ok[..., :-1])
+    n = ok.sum(axis=-1, dtype=np.int64)
+    apart, aside = (
+        np.where(ok, each - (np.where(ok, each, 0.0).sum(axis=-1) / np.maximum(n, 1))[..., None], 0.0)
+        for each in (np.broadcast_to(log_steps, ok.shape), logs)
+    )
+    slope = np.divide((apart * aside).sum(axis=-1), (apart**2).sum(axis=-1), out=np.full(n.shape, np.nan), where=n > 1)
+    return order, slope, n

@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from itertools import product
@@ -18,16 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from evogt_study.analysis import runs as study_runs
 from evogt_study.analysis import statistics as estimates
 from evogt_study.analysis.comparison import check_paired_dimensions
-from evogt_study.analysis.runs import (
-    find_position,
-    labels_as_typed,
-    lay_out_units,
-    list_headings,
-    mark_runs,
-    numeric_variables,
-)
+from evogt_study.analysis.runs import DRAWN, find_position, labels_as_typed, list_headings
+from evogt_study.analysis.sensitivity import OTHER, PARAMETER, STATUS, check_known, sensitivity
 from evogt_study.analysis.statistics import BOUND, COUNTS, NOTE, check_options, reduce_blocks, summary
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import kernels
@@ -45,6 +40,7 @@ _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasci
 }
 MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
 """LaTeX macro for the two-line entries in the tables of the paper.  A document may have several tables."""
+EOC = "EOC"  # heading of an order: experimental order of convergence
 DEFAULT_OVER, _NONE = ("seed",), "none"
 """Default of `over`, and its value for single runs."""
 
@@ -328,7 +324,7 @@ def _join_statistics(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
 def user_variables(data: xr.Dataset) -> list[str]:
     """Return the names of numeric variables except run metadata: headlines first, then scalars of a run."""
-    names = [name for name in numeric_variables(data) if name not in RUN_METADATA]
+    names = [name for name in study_runs.numeric_variables(data) if name not in RUN_METADATA]
     axes = data["run_status"].dims if "run_status" in data else data.dims
     return sorted(names, key=lambda name: (data[name].attrs.get(HEADLINE) != 1, not set(data[name].dims) <= set(axes)))
 
@@ -352,8 +348,7 @@ def ratio_of_means(
     places = [find_position(values, dim, label) for label in pair]
     values = values.isel({dim: places})
     planned = planned.isel({dim: places}) if planned is not None and dim in planned.dims else planned
-    laid_out = lay_out_units(values, over, request.units, planned)
-    runs = mark_runs(values, laid_out.dims, planned, paired=dim)
+    laid_out = study_runs.lay_out_units(values, over, request.units, planned, paired=dim)
 
     def on_pairs(samples: Array, once: Bools) -> list[Array]:
         pairs = np.asarray(once.all(axis=-2))
@@ -371,7 +366,7 @@ def ratio_of_means(
         return [ratio, limits.reshape(*ratio.shape, 2), *(each.sum(axis=-1).astype(float) for each in counts)]
 
     outputs = {"ratio_of_means": (), "ratio_ci": (BOUND,), **dict.fromkeys(COUNTS, ())}
-    found = reduce_blocks(values, laid_out.dims, on_pairs, outputs, along=[dim], runs=runs)
+    found = reduce_blocks(values, laid_out.dims, on_pairs, outputs, along=[dim], runs=laid_out.runs)
     return found.assign_coords(estimates.keep_coordinates(values, [dim, *over]) | estimates.BOUNDS)
 
 
@@ -396,3 +391,97 @@ def format_comparison(found: xr.Dataset) -> str:
     header = [*rest, dim, f"{found.attrs['unit']}s", f"{found.attrs['scale']} to leader", "lower", "upper", "p"]
     lines = [f"Note: {each}." for each in notes]
     return "\n".join([*sentences, "", render_table(header, body, "text"), *lines])
+
+
+def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
+    """Return the table of observed orders of the first variable, by default along the only numeric axis."""
+    values = data[find_variables(data, *request.variables)[0]]
+    over = [dim for dim in request.over if dim in values.dims]
+    numeric = [str(dim) for dim in values.dims if dim not in over and values[dim].dtype.kind in "iuf"]
+    if not along and len(numeric) != 1:
+        raise InputError(f"`--orders` must name one of the numeric axes ({', '.join(numeric) or 'there is none'})")
+    if along in over:
+        raise InputError(f"`--orders` must name another axis than `--over`, got {along} for both")
+    of = request.statistics[0] if request.statistics else "mean"
+    found = estimates.observed_orders(
+        values, along or numeric[0], over, of=of, interval=request.interval, units=request.units,
+        missing=request.missing, planned=data["run_key"],
+    )  # fmt: skip
+    return format_orders(found, along or numeric[0], of, request.form, request.numbers)
+
+
+def format_orders(
+    found: xr.Dataset, along: str, of: str, form: str = "text", numbers: NumberFormat = NumberFormat(3)
+) -> str:
+    """Return the table of `observed_orders`, with the least-squares slopes in the last row."""
+    check_options(format=(form, FORMATS))
+    rest, none = [str(dim) for dim in found["slope"].dims], {"latex": "--", "csv": ""}.get(form, "-")
+
+    def show(value: float, text: str) -> str:
+        return none if not math.isfinite(value) else f"${text}$" if form == "latex" else text
+
+    labels = [" ".join(each) for each in product(*(list_headings(found, dim) for dim in rest))]
+    header, body = [along], [[label] for label in [*labels_as_typed(found, along), "slope"]]
+    for place, label in zip(np.ndindex(*found["slope"].shape), labels, strict=True):
+        one = found.isel(dict(zip(rest, place, strict=True)))
+        if not (one["n_planned"] > 0).any():
+            continue
+        header += [f"{label} {name}".strip() for name in (of, EOC)]
+        columns = (one[name].transpose(along).values.tolist() for name in (of, "order", "n_ok", "n_planned"))
+        for row, value, order, n_ok, n_planned in zip(body[:-1], *columns, strict=True):
+            number = show(value, numbers.latex(value) if form == "latex" else numbers.text(value))
+            row += [number + (f" {n_ok}/{n_planned}" if n_ok < n_planned else ""), show(order, f"{order:.2f}")]
+        slope = show(float(one["slope"]), f"{float(one['slope']):.2f}")
+        if "slope_ci" in one and bool(np.isfinite(one["slope_ci"]).all()) and form != "csv":
+            slope += " [{:.2f}, {:.2f}]".format(*one["slope_ci"].values.tolist())
+        body[-1] += ["", slope]
+    return render_table(header, body, form, 1)
+
+
+def format_shares(
+    data: xr.Dataset, variable: str, request: TableRequest, over: tuple[str, ...] | None, log: bool = False
+) -> str:
+    """Return the table of the sensitivity of a variable over a sample, by default over the only sample."""
+    values, numbers = (
+        data[variable if variable == STATUS else find_variables(data, variable)[0]],
+        request.numbers,
+    )
+    options: Any = {"interval": request.interval, "missing": request.missing, "planned": data["run_key"]}
+    found = check_known(sensitivity(values, over, log=log, **options), values)
+    return format_sensitivity(found, request.form, replace(numbers, notation="plain"))
+
+
+def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
+    """Return the tables of `sensitivity`, with the largest index first and the seed last, then pairs and notes."""
+    by = next(found[name] for name in ("total", "shapley", "mu_star") if name in found)
+    largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
+    order = np.argsort(-largest, kind="stable")
+    found = found.isel({dim: order for dim in (PARAMETER, OTHER) if dim in found.dims})
+    columns = ("first_order", "total", "shapley", "mu", "mu_star", "sigma")
+    tables = [found[[name for each in columns for name in (each, f"{each}_ci") if name in found]]]
+    if "seed_share" in found:
+        row = found[["seed_share", "seed_share_ci"]].rename(seed_share="total", seed_share_ci="total_ci")
+        row = row.expand_dims({PARAMETER: [DRAWN]})
+        tables[0] = xr.concat([tables[0], row], PARAMETER, coords="minimal", compat="override", join="outer")
+    if "second_order" in found:
+        pairs = found[["second_order", "second_order_ci"]].stack(pair=[PARAMETER, OTHER], create_index=False)
+        names = [f"{a}, {b}" for a, b in zip(pairs[PARAMETER].values, pairs[OTHER].values, strict=True)]
+        pairs = pairs.drop_vars([PARAMETER, OTHER]).rename(pair=PARAMETER).assign_coords({PARAMETER: names})
+        pairs = pairs.dropna(PARAMETER, how="all", subset=["second_order"])
+        tables += [pairs] if pairs.sizes[PARAMETER] else []
+    parts = []
+    for table in tables:
+        counts = {name: found[name].expand_dims({PARAMETER: table[PARAMETER].values}, -1) for name in COUNTS}
+        header, body = make_table(table.assign(counts)).flatten(numbers)
+        for cells in (each for each in body if each[header.index(PARAMETER)] == DRAWN):  # only the share is known
+            cells[:] = [
+                "" if name.startswith("first_order") else cell for name, cell in zip(header, cells, strict=True)
+            ]
+        parts.append(render_table(header, body, form))
+    if form in ("text", "markdown"):
+        lines = [note for note in dict.fromkeys(np.ravel(found[NOTE].values).tolist()) if note]
+        if "unexplained" in found and bool(np.isfinite(found["unexplained"]).any()):
+            ends = dict.fromkeys(f"{float(each(found['unexplained'])):.2g}" for each in (np.nanmin, np.nanmax))
+            lines.append(f"the intervals include the unexplained part of the variance, {' to '.join(ends)}")
+        parts += ["\n".join(lines)] if lines else []
+    return "\n\n".join(parts)

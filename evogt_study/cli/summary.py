@@ -95,11 +95,11 @@ def summary(
     runs = select_point(data, at)
     with display.print_warnings_at_end(IncompleteWarning):
         if sensitivity is not None:
-            from evogt_study.analysis.sensitivity import format_shares
+            from evogt_study.analysis.tables import format_shares
 
             print_text(format_shares(runs, sensitivity, request, over, log))
         elif orders is not None:
-            from evogt_study.analysis.orders import eoc_table
+            from evogt_study.analysis.tables import eoc_table
 
             print_text(eoc_table(runs, request, "" if orders == _ANY else orders))
         elif as_json:

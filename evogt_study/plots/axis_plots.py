@@ -17,8 +17,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from evogt_study.analysis.design import find_drawn_dimensions, find_points, find_sample_dimensions, is_along_sample
-from evogt_study.analysis.runs import DRAWN, select_point
+from evogt_study.analysis import runs as study_runs
+from evogt_study.analysis.runs import DRAWN, find_points, select_point
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
@@ -112,9 +112,11 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     Bars at the medians show their 95 % intervals.  Rings mark the choices of a pilot.  If x is a recorded variable, the
     numbers along x are its medians over the groups of runs.  A random sample has a scatter or a trend instead.
     """
-    if is_along_sample(data, request.x):
+    if study_runs.is_along_sample(data, request.x):
         return draw_trend(data, variable, request)
-    if find_drawn_dimensions(data) and groups.is_measured(data, request):  # two points of a sample form no group
+    if study_runs.find_drawn_dimensions(data) and groups.is_measured(
+        data, request
+    ):  # two points of a sample form no group
         return draw_scatter(data, variable, request)
     runs = _group_along(data, variable, request)
     canvas = make_panels(len(runs.col.values), request)
@@ -271,7 +273,7 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
     """Draw every run of a sample against each sampled parameter, or against x, with a local linear fit."""
     groups.get_numeric_array(data, variable)
     here = select_point(data, request.at, groups.find_axes(data, variable))
-    over = request.over if request.over is not None else find_sample_dimensions(here[variable])[:1]
+    over = request.over if request.over is not None else study_runs.find_sample_dimensions(here[variable])[:1]
     over = tuple(dim for dim in over if dim != DRAWN)
     if not over:
         raise InputError(f"`--over` must name the dimension of a sample, got no sample of `{variable}`")

@@ -11,8 +11,7 @@ import matplotlib
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.design import find_drawn_dimensions
-from evogt_study.analysis.runs import KEYS, mark_first, number_runs, numeric_variables
+from evogt_study.analysis.runs import KEYS, find_drawn_dimensions, mark_first, number_runs, numeric_variables
 from evogt_study.analysis.tables import user_variables
 from evogt_study.errors import InputError, name_error
 from evogt_study.plots import array_plots, groups, style

@@ -16,8 +16,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evogt_study.analysis import runs as run_numbers
-from evogt_study.analysis.design import find_drawn_dimensions, is_along_sample
+from evogt_study.analysis import runs as study_runs
 from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, labels_as_typed, numeric_variables, select_point
 from evogt_study.errors import InputError, name_error
 from evogt_study.inference.intervals import Interval, interval
@@ -236,10 +235,10 @@ def group_runs(
     status: npt.NDArray[np.int8] = np.full(values.shape[:4], Status.ok, dtype=np.int8)
     runs: Numbers = np.arange(status.size).reshape(status.shape)
     if {"run_status", KEYS} <= set(here.variables):
-        codes, numbers = status_codes(here["run_status"]), run_numbers.number_runs(here[KEYS])
+        codes, numbers = status_codes(here["run_status"]), study_runs.number_runs(here[KEYS])
         status = _to_groups(here["run_status"].variable.copy(data=codes), order, sample)
         runs = _to_groups(xr.Variable(here[KEYS].dims, numbers), order, sample)
-        runs = np.where(run_numbers.mark_first(runs), runs, -1)
+        runs = np.where(study_runs.mark_first(runs), runs, -1)
     values[runs < 0] = np.nan  # a repeated run of a sample would be drawn and counted twice
     several = {name: size for name, size in sample.items() if size > 1}
     return GroupedRuns(
@@ -363,7 +362,7 @@ def is_measured(data: xr.Dataset, request: PlotRequest) -> bool:
 
 def find_sample(data: xr.Dataset, request: PlotRequest) -> tuple[str, ...]:
     """Return the axes of the sample, by default the seed and random samples."""
-    return (DRAWN, *find_drawn_dimensions(data)) if request.over is None else request.over
+    return (DRAWN, *study_runs.find_drawn_dimensions(data)) if request.over is None else request.over
 
 
 def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
@@ -371,7 +370,8 @@ def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
     axes = tuple(map(str, data["run_status"].dims))
     inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
     select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
-    if request.x not in (None, *axes) and not is_measured(data, request) and not is_along_sample(data, request.x):
+    is_parameter = request.x in (None, *axes) or study_runs.is_along_sample(data, request.x)
+    if not is_parameter and not is_measured(data, request):
         _find_followed_axis(data, axes, request)
     _check_axes([("hue", request.hue), ("col", request.col), *(("over", name) for name in request.over or ())], axes)
 

@@ -159,7 +159,7 @@ def _read_font_characters() -> frozenset[int]:
 
 
 def encode_figure(figure: Figure, form: str, dpi: float | None = None) -> bytes:
-    """Return a figure as the bytes of a file, where `dpi` is the resolution of images.  Equal figures give equal bytes."""
+    """Return the bytes of a figure file.  Equal figures have equal bytes.  `dpi` is the resolution of images."""
     if form not in FORMATS:
         raise InputError(f"`--output` must end in .{', .'.join(FORMATS)}, got {'.' + form if form else 'no ending'}")
     # no dates and versions, and identifiers by a fixed salt: matplotlib reads these only from the global settings

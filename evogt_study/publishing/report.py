@@ -23,9 +23,8 @@ import xarray as xr
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from evogt_study.analysis.design import design_of, find_drawn_dimensions
 from evogt_study.analysis.export import run_table
-from evogt_study.analysis.runs import count_status
+from evogt_study.analysis.runs import count_status, design_of, find_drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import Completeness, ParameterError, cut

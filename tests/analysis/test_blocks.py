@@ -10,8 +10,7 @@ import xarray as xr
 
 from evogt_study.analysis import statistics as blocks
 from evogt_study.analysis.comparison import compare
-from evogt_study.analysis.orders import observed_orders
-from evogt_study.analysis.statistics import IncompleteWarning, summary
+from evogt_study.analysis.statistics import IncompleteWarning, observed_orders, summary
 
 MEGABYTE = 2**20
 

@@ -6,7 +6,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evogt_study.analysis.orders import observed_orders
+from evogt_study.analysis.statistics import observed_orders
 
 NAN = np.nan
 

@@ -10,8 +10,8 @@ from SALib.sample import morris as trajectories
 from SALib.sample import sobol as blocks
 
 import evogt_study as evs
-from evogt_study.analysis.sensitivity import format_sensitivity
 from evogt_study.analysis.statistics import IncompleteWarning
+from evogt_study.analysis.tables import format_sensitivity
 from evogt_study.errors import InputError
 from evogt_study.schema.variables import Status
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from evogt_study.analysis.orders import eoc_table, format_orders, observed_orders
-from evogt_study.analysis.statistics import IncompleteWarning, summary
+from evogt_study.analysis.statistics import IncompleteWarning, observed_orders, summary
 from evogt_study.analysis.tables import (
     NumberFormat,
     TableRequest,
+    eoc_table,
     find_variables,
+    format_orders,
     format_ratio,
     make_table,
     ratio_of_means,
