@@ -25,7 +25,7 @@ from evogt_study.analysis.sensitivity import check_known, sensitivity, variance_
 from evogt_study.analysis.statistics import observed_orders, summary
 from evogt_study.analysis.tables import find_variables
 from evogt_study.errors import ResultError
-from evogt_study.results.netcdf import finished_so_far, open_result, with_status_names
+from evogt_study.results.netcdf import open_result, read_finished_so_far, with_status_names
 from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     array([0.00038, 0.00044, 0.00071])
     """
     path, phase = Path(path), PILOT if pilot else MAIN
-    found = finished_so_far(path)  # None if the result is complete
+    found = read_finished_so_far(path)  # None if the result is complete
     if found is not None and phase not in found and not path.exists():
         why = "its pilot is not finished. Open the pilot with pilot=True." if PILOT in found else "it has no pilot"
         raise ResultError(f"{path} has no runs of the {phase}: {why}")

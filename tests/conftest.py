@@ -13,7 +13,7 @@ from helpers import eventually
 
 from evogt_study.cli.main import main
 from evogt_study.operations.complete import summarize
-from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.results.dataset import make_global_attributes, to_dataset
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.table import RunTable
 from evogt_study.study.plan import choose_parameters, plan_phase
@@ -167,9 +167,9 @@ def write_computed_result(study, path):
     for phase in study.phases:
         tables[phase.name] = compute_table(plan_phase(study, phase, chosen))
         chosen += choose_parameters(phase, tables[phase.name])
-    whole = {phase: dataset(table, study) for phase, table in tables.items()}
+    whole = {phase: to_dataset(table, study) for phase, table in tables.items()}
     for phase, data in whole.items():
-        data.attrs = {**global_attributes(study, phase), **data.attrs}
+        data.attrs = {**make_global_attributes(study, phase), **data.attrs}
     write_result(path, whole, tables, summarize(whole))
     return path
 

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from evogt_study.plots.catalogue import draw_kind
 from evogt_study.plots.groups import PlotRequest
-from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.results.dataset import make_global_attributes, to_dataset
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 
@@ -83,14 +83,14 @@ def write_study(folder, axes, source=FAILING, name="own"):
 def compute_runs(study):
     """Compute the runs of a study in this process."""
     table = compute_table(plan_study(study)[-1])
-    data = dataset(table, study)
-    data.attrs = {**global_attributes(study, "main"), **data.attrs}
+    data = to_dataset(table, study)
+    data.attrs = {**make_global_attributes(study, "main"), **data.attrs}
     return data
 
 
 def compute_pilot_runs(study):
     """Compute the runs of the pilot of a study."""
-    return dataset(compute_table(plan_study(study)[0]), study)
+    return to_dataset(compute_table(plan_study(study)[0]), study)
 
 
 def small_result(dimension=1):

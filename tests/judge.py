@@ -114,10 +114,10 @@ def unequal_values(stored, now):
 
 def use_kernels_of(path):
     """Start this program again with the kernels of OpenBLAS that computed a result, unless they are in use."""
-    from evogt_study.results.provenance import environment
+    from evogt_study.results.provenance import read_environment
 
     with netCDF4.Dataset(path) as file:
-        recorded, here = json.loads(file.versions), json.loads(environment()["versions"])
+        recorded, here = json.loads(file.versions), json.loads(read_environment()["versions"])
     kernels = recorded["blas"].split()[-1]
     if recorded["blas"] != here["blas"] and os.environ.get("OPENBLAS_CORETYPE") != kernels:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, "OPENBLAS_CORETYPE": kernels})

@@ -12,7 +12,7 @@ import pytest
 from helpers import eventually
 from jupyter_client.manager import start_new_kernel
 
-from evogt_study.results.finished import shard_files, shard_folder
+from evogt_study.results.finished import list_shards, shard_folder
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_extensions"))
 from executed_notebooks import KEPT, SECONDS, TUTORIALS, execute  # of the documentation
@@ -133,7 +133,7 @@ def test_an_interrupted_study_in_a_notebook_keeps_its_finished_runs(kernel, tmp_
     path = tmp_path / "own.nc"
     assert execute(f"import evogt_study as evs\nstudy = evs.Study.from_text({STUDY!r})")[0] == "ok"
     asked = client.execute('evs.run(study, output="own.nc", workers=2)')
-    eventually(lambda: shard_files(shard_folder(path)))
+    eventually(lambda: list_shards(shard_folder(path)))
     manager.interrupt_kernel()
     reply = client.get_shell_msg(timeout=SECONDS)
     assert (reply["parent_header"]["msg_id"], reply["content"]["ename"]) == (asked, "StudyInterruptedError")

@@ -7,7 +7,7 @@ import pytest
 from conftest import compute_table
 
 from evogt_study.plots.axis_plots import find_pilot_choice
-from evogt_study.results.dataset import dataset
+from evogt_study.results.dataset import to_dataset
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 
@@ -20,7 +20,7 @@ def pilot_of(name):
     text = (PAPER / f"{name}.toml").read_text(encoding="utf-8")
     head, _ = text.split("[output]")
     study = Study.from_text(f"{head}[output]\nrecord = {list(RECORDED)}\n")
-    return dataset(compute_table(plan_study(study)[0]), study)
+    return to_dataset(compute_table(plan_study(study)[0]), study)
 
 
 def distances(pilots, minimise):

@@ -107,9 +107,9 @@ def format_messages(path: Path, phase: str, found: Completeness, study: str) -> 
 def format_software(data: xr.Dataset) -> Iterator[str]:
     """Yield a line for each set of versions if several sets of versions computed the runs."""
     from evogt_study.analysis.runs import KEYS, count_runs, number_runs
-    from evogt_study.results.netcdf import software_sets
+    from evogt_study.results.netcdf import read_software_sets
 
-    sets = software_sets(data)
+    sets = read_software_sets(data)
     if len(sets) < 2:
         return
     runs, numbers = number_runs(data[KEYS]), data["run_software"].values

@@ -138,8 +138,8 @@ def check_page(path: Path, option: str) -> None:
 def write_report(file: Path, path: Path, state: str = "") -> None:
     """Write the page of a result, or of its finished runs, with the `state` of its computation."""
     from evogt_study.publishing.report import report as page
-    from evogt_study.results.netcdf import with_numbers
+    from evogt_study.results.netcdf import load_numbers
 
     with inputs.open_runs_so_far(file) as runs:
-        made = page(file, {phase: with_numbers(data) for phase, data in runs.items()}, state)
+        made = page(file, {phase: load_numbers(data) for phase, data in runs.items()}, state)
     write(path, made.encode())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evogt_study.errors import EvogtError
 from evogt_study.methods.python_files import read_file_sources
-from evogt_study.results.provenance import PLAN, RunSummary, plan_digest, read_summary
+from evogt_study.results.provenance import PLAN, RunSummary, hash_plan, read_summary
 from evogt_study.storage.files import MAX_STUDY_BYTES, default_result, parse_toml, read_text, shard_folder
 from evogt_study.storage.lease import lock_result
 
@@ -40,7 +40,7 @@ def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSum
         path = output or default_result(str(table.get("name")))
         if not path.is_file() or shard_folder(path).exists():
             return None
-        plan = plan_digest(text, read_sources())
+        plan = hash_plan(text, read_sources())
     except (OSError, ValueError, EvogtError):
         return None
     with lock_result(path):

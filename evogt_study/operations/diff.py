@@ -15,13 +15,13 @@ import pandas as pd
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, shorten
-from evogt_study.results.dataset import DECLARATION, records_of
+from evogt_study.results.dataset import DECLARATION, to_records
 from evogt_study.results.finished import ResultFile, check_file, read_unfinished
 from evogt_study.results.netcdf import (
+    list_returned_coordinates,
     load_result,
     open_partial_result,
-    returned_attributes,
-    returned_coordinates,
+    read_returned_attributes,
     select_metadata,
 )
 from evogt_study.schema.records import ATTRIBUTE, EXACT, RunRecords
@@ -46,7 +46,7 @@ def read_runs(path: Path, groups: Mapping[str, xr.Dataset]) -> dict[str, RunReco
     else:
         index = ResultFile(path).index if path.exists() else None
         known = {} if index is None else dict(index.phases)
-    return {phase: known.get(phase) or records_of(data) for phase, data in groups.items()}
+    return {phase: known.get(phase) or to_records(data) for phase, data in groups.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,7 +367,7 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
 
 def _list_parameters(data: xr.Dataset) -> list[str]:
     """Return the names of axes, fixed parameters and dependent parameters."""
-    other = {*RUN_METADATA, *COORDINATES, *returned_coordinates(data), *returned_attributes(data).values()}
+    other = {*RUN_METADATA, *COORDINATES, *list_returned_coordinates(data), *read_returned_attributes(data).values()}
     axes = set(data["run_status"].dims)
     return [str(name) for name in data.coords if name not in other and set(data[name].dims) <= axes]
 

@@ -20,7 +20,7 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError, StudyError, shorten
 from evogt_study.operations.complete import summarize
 from evogt_study.operations.diff import RunsOfResult, differences, software_changes
-from evogt_study.results.dataset import DECLARATION, dataset, global_attributes, with_room
+from evogt_study.results.dataset import DECLARATION, choose_fill_value, make_global_attributes, to_dataset
 from evogt_study.results.index import DIGESTS
 from evogt_study.results.netcdf import (
     CONCATENATED,
@@ -31,19 +31,19 @@ from evogt_study.results.netcdf import (
     SCHEMA_VERSION,
     SOFTWARE_SETS,
     lacks_parts,
+    list_returned_coordinates,
     load_result,
     open_result,
     open_written,
     read_result,
-    returned_attributes,
-    returned_coordinates,
-    software_sets,
+    read_returned_attributes,
+    read_software_sets,
     with_status_codes,
     with_status_names,
     write_result,
 )
-from evogt_study.results.provenance import PLAN, package_version
-from evogt_study.results.reopened import CODE, choice_in, point, study_in
+from evogt_study.results.provenance import PLAN, read_package_version
+from evogt_study.results.reopened import CODE, format_point, read_choice, read_recorded_study
 from evogt_study.results.table import NOT_OK, Cells, RunTable
 from evogt_study.schema.records import EXACT, classify_dtype
 from evogt_study.schema.variables import (
@@ -144,8 +144,8 @@ def _merge(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
         tables[phase] = RunTable(plan)
         for source in having:  # attempts on different machines add up
             tables[phase].add(source.runs[phase], replaced=NOT_OK, attempts=np.add)
-        data = whole[phase] = dataset(tables[phase], joint)
-        data.attrs = {**global_attributes(joint, phase), **data.attrs, **_join_provenance(having, phase)}
+        data = whole[phase] = to_dataset(tables[phase], joint)
+        data.attrs = {**make_global_attributes(joint, phase), **data.attrs, **_join_provenance(having, phase)}
     return whole, tables
 
 
@@ -178,7 +178,7 @@ def _joint_study(sources: Sequence[RunsOfResult]) -> Study:
     """Return the first study that plans all runs, or the first study with the axis values of all files."""
     data = [source.groups[MAIN] for source in sources]
     planned = [set(each["run_key"].values.ravel().astype(str).tolist()) - {""} for each in data]
-    studies = [study_in(source.path, each) for source, each in zip(sources, data, strict=True)]
+    studies = [read_recorded_study(source.path, each) for source, each in zip(sources, data, strict=True)]
     for study, keys in zip(studies, planned, strict=True):
         if keys >= set().union(*planned):
             return study
@@ -206,7 +206,7 @@ def _joint_study(sources: Sequence[RunsOfResult]) -> Study:
             f"no file has a study that includes all runs. {sources[0].path} and {sources[other].path} differ: "
             f"{describe_changes(texts[0], texts[other])}. Give a study file that includes all runs with --study."
         )
-    return study_in(sources[0].path, data[0].assign_attrs(study=write_toml({**tables[0], "axes": joint})))
+    return read_recorded_study(sources[0].path, data[0].assign_attrs(study=write_toml({**tables[0], "axes": joint})))
 
 
 def _plan_phases(study: Study, sources: Sequence[RunsOfResult]) -> dict[str, Plan]:
@@ -243,7 +243,7 @@ def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Run
 
     # of a file without the phase, the run keys contain the chosen values
     for source in (each for each in sources if phase in each.groups):
-        for at, candidate in choice_in(source.path, source.groups[MAIN], study, choice).table.items():
+        for at, candidate in read_choice(source.path, source.groups[MAIN], study, choice).table.items():
             known, path = table.setdefault(at, (candidate, source.path))
             if known != candidate:
                 raise ResultError(
@@ -276,7 +276,7 @@ def _check_equal_runs(plan: Plan, one: RunsOfResult, other: RunsOfResult) -> Non
         software = software_changes(ours.software[a], theirs.software[b], " and ")
         cause = f" The software differs: {software}." if software else ""
         raise ResultError(
-            f"{plan.phase} run {point(plan.space, index)} has two values: "
+            f"{plan.phase} run {format_point(plan.space, index)} has two values: "
             f"{found.describe(f'in {one.path}', f'in {other.path}')}.{cause} To see which value this machine computes, "
             "run `evogt try`. To list all differences, run `evogt diff`. Leave out the file with the other value."
         )
@@ -296,7 +296,7 @@ def _join_provenance(sources: Sequence[RunsOfResult], phase: str) -> dict[str, s
 
 
 def _write_history(what: str) -> str:
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}: evogt-study {package_version()} {what}"
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}: evogt-study {read_package_version()} {what}"
 
 
 # --- results of different studies -------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def _read_all_runs(label: object, result: xr.Dataset | str | Path, opened: ExitS
 def _concat(given: Results, dim: str) -> xr.Dataset:
     """Join results along a new first dimension.  Each other axis has the axis values of all results."""
     axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
-    sets = sorted({json.dumps(entry, sort_keys=True) for data in given.values() for entry in software_sets(data)})
+    sets = sorted({json.dumps(entry, sort_keys=True) for data in given.values() for entry in read_software_sets(data)})
     parts = {label: _renumber_software(_expand_axes(axes, label, data, given), sets) for label, data in given.items()}
     found: dict[str, dict[Any, xr.Variable]] = {}
     for label, data in parts.items():
@@ -440,7 +440,7 @@ def _concat(given: Results, dim: str) -> xr.Dataset:
 def _expand_axes(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
     """Return the result with a dimension for each of `axes`, also for its fixed parameters."""
     own = data["run_status"].dims
-    returned = [*returned_coordinates(data), *returned_attributes(data).values()]
+    returned = [*list_returned_coordinates(data), *read_returned_attributes(data).values()]
     of_runs = [*data.data_vars, *(name for name in returned if name in data.coords and {*data[name].dims} & {*own})]
     for name in (name for name in axes if name not in own):
         if name not in data.coords or data[name].ndim:
@@ -483,14 +483,14 @@ def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordin
         return joined.astype(bool if joined.attrs.get("flag_meanings") == TRUTH_MEANINGS else dtype)
     if not is_coordinate:  # which is stored without a fill value (CF)
         own = joined.values[~missing].astype(dtype)
-        joined.encoding = with_room(dtype, own, lambda: Cells(own, np.zeros(own.shape, dtype=bool)))[1]
+        joined.encoding = choose_fill_value(dtype, own, lambda: Cells(own, np.zeros(own.shape, dtype=bool)))[1]
     return joined
 
 
 # -1, for cases that have not run, picks the last entry of the new numbers, which is -1
 def _renumber_software(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
     """Return the result with `run_software` as an index into `sets`."""
-    numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
+    numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in read_software_sets(data)]
     software = data["run_software"].copy(data=np.array([*numbers, -1], np.int32)[data["run_software"].values])
     software.attrs = {**software.attrs, SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
     return data.assign(run_software=software)
@@ -516,8 +516,8 @@ def _join_attributes(parts: Results, dim: str) -> dict[str, Any]:
         "study": "",
         "study_sha256": hashlib.sha256(b"").hexdigest(),
         "date_created": history.partition(": ")[0],
-        "product_version": package_version(),
+        "product_version": read_package_version(),
         "history": history,
-        RECORDED: " ".join(sorted({name for data in parts.values() for name in returned_coordinates(data)})),
+        RECORDED: " ".join(sorted({name for data in parts.values() for name in list_returned_coordinates(data)})),
         CONCATENATED: json.dumps(origins),
     }

@@ -37,13 +37,13 @@ from evogt_study.methods.current_run import remove_run_files
 from evogt_study.operations.complete import summarize
 from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, ProgressEvent, notebook_display, with_progress_file
-from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
+from evogt_study.results.dataset import make_global_attributes, to_dataset, with_text_keys
 from evogt_study.results.finished import (
     FinishedRuns,
-    describe,
-    shard_files,
+    list_shards,
     shard_folder,
     with_recorded_code,
+    write_description,
     write_shard,
 )
 from evogt_study.results.netcdf import open_written, with_status_names, write_result
@@ -191,7 +191,7 @@ def _place(output: str | Path | None, name: str) -> Iterator[Path]:
     try:
         yield path
     except KeyboardInterrupt:
-        kept = bool(shard_files(shard_folder(path)))
+        kept = bool(list_shards(shard_folder(path)))
         raise
     finally:
         if not kept:
@@ -359,7 +359,7 @@ class StudyRun:
                 return self.compute_and_write()
             except KeyboardInterrupt as reason:
                 found = f"finished runs are in {self.shards}. The same command computes the rest."
-                if not shard_files(self.shards):
+                if not list_shards(self.shards):
                     found = "no new run is finished. The same command computes the rest."
                 elif not self.write:
                     found = (
@@ -371,10 +371,10 @@ class StudyRun:
     def compute_and_write(self) -> dict[str, xr.Dataset]:
         """Compute the phases and write the result."""
         tables = self.fill_tables()
-        whole = {phase: dataset(tables[phase], self.study, key_bytes=True) for phase in reversed(tables)}
+        whole = {phase: to_dataset(tables[phase], self.study, key_bytes=True) for phase in reversed(tables)}
         is_new = bool(self.n_computed) or not self.known.history
         for phase, data in whole.items():
-            data.attrs = {**global_attributes(self.study, phase), **data.attrs}
+            data.attrs = {**make_global_attributes(self.study, phase), **data.attrs}
             data.attrs["history"] = self.known.history_of(phase, data.attrs["history"], is_new)
         # while this process was stopped, another one may have acquired the lock: then nothing is written
         self.check_alone()
@@ -455,7 +455,7 @@ class StudyRun:
             if not is_described:
                 if len(trials):
                     self.check_names(computed, table.plan)
-                describe(self.path, self.study)  # the results can be stored
+                write_description(self.path, self.study)  # the results can be stored
                 is_described = True
             records = table.check(computed)
             # on disk before it counts: a run that is reported as finished survives a crash

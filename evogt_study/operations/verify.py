@@ -26,10 +26,17 @@ from evogt_study.errors import (
 )
 from evogt_study.methods.code import CodeKind, MethodSpec, UserCode
 from evogt_study.operations.diff import Difference, differences, read_runs, software_changes
-from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.results.dataset import make_global_attributes, to_dataset
 from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import load_result, open_partial_result, open_phases, select_metadata
-from evogt_study.results.reopened import ResultWithPlan, any_phase, code_to_run, files_of, point, read_plans
+from evogt_study.results.reopened import (
+    ResultWithPlan,
+    find_code_to_run,
+    format_point,
+    list_code_files,
+    read_plans,
+    select_main_phase,
+)
 from evogt_study.results.table import RunTable, are_equal
 from evogt_study.schema.records import COORDINATE, VARIABLE, Case, RunRecords
 from evogt_study.schema.values import Value, find_value, text_label, to_canonical
@@ -200,13 +207,14 @@ def try_case(
         plan = plan_study(source.replace(constants=new) if new else source)[-1]
         known = {name: value for name, value in at.items() if name in plan.space.names}
         index = _find_case(plan.space, known, source.file)
-        case = plan.case(index)
+        case, place = plan.case(index), format_point(plan.space, index)
         if case is None:
-            raise InputError(f"no run is planned at {point(plan.space, index)} ({source.file}). Choose another case.")
-        return Trial(point(plan.space, index), case, *_compute(plan.spec, case))
+            raise InputError(f"no run is planned at {place} ({source.file}). Choose another case.")
+        return Trial(place, case, *_compute(plan.spec, case))
     path, phase = Path(source), PILOT if pilot else MAIN
     with open_partial_result(path) as groups:
-        phases = read_plans(path, groups, code_to_run(path, any_phase(groups), None if code is None else Path(code)))
+        file = None if code is None else Path(code)
+        phases = read_plans(path, groups, find_code_to_run(path, select_main_phase(groups), file))
         if phase not in phases:
             remedy = "Leave out --pilot." if pilot else "Add --pilot to select a run of the pilot."
             raise ResultError(f"{path} has no runs of the phase {phase}. {remedy}")
@@ -216,7 +224,7 @@ def try_case(
 
 def repeat_run(result: ResultWithPlan, index: int, runs: RunRecords) -> tuple[Trial, StoredRun]:
     """Compute case number `index` of a result again, and compare it with its run in `runs`."""
-    where, case = point(result.plan.space, index), result.plan.case(index)
+    where, case = format_point(result.plan.space, index), result.plan.case(index)
     if case is None:
         raise InputError(f"no run is planned at {where} ({result.path}, {result.phase}). Choose another case.")
     now, raised = _compute(result.plan.spec, case)
@@ -362,8 +370,8 @@ def verify(
             codes, left_out = None, ""
             if rerun:
                 try:
-                    codes = code_to_run(path, any_phase(groups), at, beside)
-                    announce(files_of(codes))
+                    codes = find_code_to_run(path, select_main_phase(groups), at, beside)
+                    announce(list_code_files(codes))
                 except InPythonError as error:
                     if code is not None:
                         raise
@@ -468,8 +476,8 @@ def _check_contents(result: ResultWithPlan, runs: RunRecords) -> Iterator[str]:
     """Check the attributes, coordinates and values against the study and the runs.  The result may have more."""
     data, table = result.data, RunTable(result.plan)
     table.add(runs)
-    wanted = dataset(table, result.study)
-    wanted.attrs = {**global_attributes(result.study, result.phase), **wanted.attrs}
+    wanted = to_dataset(table, result.study)
+    wanted.attrs = {**make_global_attributes(result.study, result.phase), **wanted.attrs}
     for key, value in wanted.attrs.items():
         if key not in data.attrs:
             yield f"the attribute `{key}` is missing"
@@ -510,8 +518,9 @@ def _check_keys(result: ResultWithPlan) -> Iterator[str]:
         first = int(wrong[0])
         yield (
             f"{wrong.size} of {wanted.size} run keys differ from the keys of the study, for example at "
-            f"{point(result.plan.space, first)}: {found[first] or 'none'} in the file, {wanted[first] or 'none'} in "
-            "the study. The Python file of the method, this package or the result has changed."
+            f"{format_point(result.plan.space, first)}: {found[first] or 'none'} in the file, "
+            f"{wanted[first] or 'none'} in the study. The Python file of the method, this package or "
+            "the result has changed."
         )
 
 
@@ -543,5 +552,5 @@ def _check_completeness(result: ResultWithPlan) -> Iterator[str]:
 def _count_wrong(result: ResultWithPlan, wrong: Mapping[str, npt.NDArray[np.bool_]], remedy: str = "") -> Iterator[str]:
     for text, runs in wrong.items():
         if runs.any():
-            example = point(result.plan.space, int(np.flatnonzero(runs.ravel())[0]))
+            example = format_point(result.plan.space, int(np.flatnonzero(runs.ravel())[0]))
             yield f"{np.count_nonzero(runs)} runs {text}, for example {example}{remedy}"

@@ -23,8 +23,8 @@ from evogt_study.methods.code import CodeKind
 from evogt_study.methods.command import Program, is_command
 from evogt_study.methods.python_files import find_imported_files, read_source
 from evogt_study.operations.verify import verify
-from evogt_study.results.netcdf import open_phases, software_sets
-from evogt_study.results.reopened import find_code, study_in
+from evogt_study.results.netcdf import open_phases, read_software_sets
+from evogt_study.results.reopened import find_code, read_recorded_study
 from evogt_study.schema.variables import MAIN
 from evogt_study.study.designs import SECTION, parse_table
 from evogt_study.study.model import PublicationTable
@@ -133,7 +133,7 @@ def collect_study(path: Path) -> DepositedStudy:
         )
     with open_phases(path) as groups:
         main: xr.Dataset = groups[MAIN]
-        study = study_in(path, main)
+        study = read_recorded_study(path, main)
         attributes, name = {str(key): str(value) for key, value in main.attrs.items()}, path.stem
         # a study in Python has no file, and some systems separate folders by a backslash
         file = PurePath(study.file.replace("\\", "/")).name
@@ -144,7 +144,7 @@ def collect_study(path: Path) -> DepositedStudy:
             attributes=attributes,
             versions={key: str(each) for key, each in json.loads(attributes.get("versions", "{}")).items()},
             runs={phase: count_status(data).describe() for phase, data in groups.items()},
-            software=software_sets(main),
+            software=read_software_sets(main),
             beside=find_files_beside(path, study),
             references=tuple(code.reference for code in study.spec.codes),
             publication=study.model.publication,

@@ -21,8 +21,8 @@ from evogt_study.operations.verify import Verification, verify
 from evogt_study.publishing.contents import Deposit, collect_deposit, list_requirements
 from evogt_study.publishing.metadata import to_citation, write_crate
 from evogt_study.publishing.report import report
-from evogt_study.results.netcdf import open_phases, with_numbers
-from evogt_study.results.provenance import package_version
+from evogt_study.results.netcdf import load_numbers, open_phases
+from evogt_study.results.provenance import read_package_version
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.files import hash_file, read_bytes, read_text, write_atomically
 from evogt_study.text import escape_text
@@ -77,13 +77,13 @@ def _write_deposit(made: Deposit, folder: Path) -> None:
         _write_text(folder / study.text, study.attributes["study"])
         _write_text(folder / study.lock, list_requirements(study))
         with open_phases(folder / study.result) as groups:
-            page = report(folder / study.result, {phase: with_numbers(data) for phase, data in groups.items()})
+            page = report(folder / study.result, {phase: load_numbers(data) for phase, data in groups.items()})
         _write_text(folder / study.page, page)
     _write_text(folder / "README.md", make_readme(made))
     _write_text(folder / "CITATION.cff", to_citation(made))
     write_crate(made, folder)
     info = {
-        "Bag-Software-Agent": f"evogt-study {package_version()}",
+        "Bag-Software-Agent": f"evogt-study {read_package_version()}",
         "Bagging-Date": made.created,
         "Source-Organization": made.publication.institution,
         "External-Description": made.title,

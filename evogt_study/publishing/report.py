@@ -35,7 +35,7 @@ from evogt_study.plots.comparison import compare_axis, has_comparison, name_setu
 from evogt_study.plots.groups import PlotRequest, make_title
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.netcdf import returned_coordinates, software_sets
+from evogt_study.results.netcdf import list_returned_coordinates, read_software_sets
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import MAIN, RUN_METADATA, list_accuracy_warnings
 from evogt_study.study.case_space import join_names
@@ -289,7 +289,7 @@ def _list_axes(data: xr.Dataset, runs: Completeness) -> ReportTable:
 
 def list_dependent(data: xr.Dataset) -> list[ReportTable]:
     """Return a table for each design and for each parameter that depends on axes by a rule or the pilot."""
-    names, brought = list(map(str, data["run_status"].dims)), returned_coordinates(data)
+    names, brought = list(map(str, data["run_status"].dims)), list_returned_coordinates(data)
     points: dict[str, list[xr.DataArray]] = {}
     found = []
     for name, coord in data.coords.items():
@@ -322,7 +322,7 @@ def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
     versions = _parse_table(known.get("versions", ""))
     if versions:
         known["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
-    sets = software_sets(data)
+    sets = read_software_sets(data)
     if len(sets) > 1:
         known["software"] = (
             f"{len(sets)} different sets of versions computed the runs. `evogt status` counts the runs of each set."

@@ -16,7 +16,7 @@ from xarray.core import indexing
 
 from evogt_study.methods.current_run import SEED, STREAMS
 from evogt_study.results import netcdf
-from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
+from evogt_study.results.provenance import PLAN, hash_plan, read_environment, read_package_version
 from evogt_study.results.table import Cells, RunColumn, RunTable, are_equal
 from evogt_study.schema import variables
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, VARIABLE, RunRecords, Stack
@@ -24,7 +24,7 @@ from evogt_study.schema.values import Value, make_coordinate, text_label
 from evogt_study.schema.variables import MAIN, OUTPUT, RUN_METADATA, Status, status_codes
 from evogt_study.storage.arrays import Packed, pad_of
 from evogt_study.study.case_space import CaseSpace
-from evogt_study.study.plan import Order, precision_coordinates
+from evogt_study.study.plan import Order, make_precision_coordinates
 from evogt_study.study.study import Study
 
 DECLARATION = "study_code"  # global attribute: the declarations of the user's code and its identity, as JSON
@@ -32,12 +32,12 @@ _TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "fl
 """CF attributes of booleans, which a file stores as integers."""
 
 
-def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dataset:
+def to_dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dataset:
     """Return the runs of a plan as a Dataset, as in the result file.  `key_bytes` keeps run keys as bytes."""
     space, meant, columns = table.plan.space, study.method.variables, table.columns
-    cells, unions, index_of, lengths = _align(columns)
+    cells, unions, index_of, lengths = _align_runs(columns)
     data: dict[str, Any] = {}
-    coords: dict[str, Any] = axis_coordinates(space, study)
+    coords: dict[str, Any] = make_axis_coordinates(space, study)
     for name, column in columns.items():
         dims = tuple(index_of.get(dim, dim) for dim in column.dims)
         # the attributes that the method declares today, or else the attributes of the runs
@@ -48,15 +48,15 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
         shape = tuple(lengths[dim] for dim in column.dims)
         if column.role == VARIABLE:
             attributes = {variables.CONTENT: variables.MODEL_RESULT, **attributes}
-            data[name] = _of_runs(column, cells.get(name), space, dims, shape, attributes)
+            data[name] = _make_run_variable(column, cells.get(name), space, dims, shape, attributes)
         elif name in unions:
             coords[name] = _to_variable(dims, unions[name], attributes)
         elif (common := column.common_value()) is not None and common.shape == shape and name not in cells:
             coords[name] = _to_variable(dims, common, attributes)
         elif column.dims and _differs_along_all_axes(column, space) and name not in cells:
-            coords[name] = _of_runs(column, None, space, dims, shape, attributes)
+            coords[name] = _make_run_variable(column, None, space, dims, shape, attributes)
         else:
-            coords[name] = _over_axes(cells.get(name) or column.load(shape), column, dims, space, attributes)
+            coords[name] = _drop_constant_axes(cells.get(name) or column.load(shape), column, dims, space, attributes)
     returned = [*data.values(), *(each for each in coords.values() if isinstance(each, xr.Variable))]
     for name, size in ((str(dim), size) for each in returned for dim, size in each.sizes.items()):
         attributes = meant[name].attributes if name in meant else {"long_name": f"index of {name}"}
@@ -73,7 +73,7 @@ def dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.Dat
         coords.setdefault(f"{name}_count", (space.names, each_run.reshape(space.shape), described))
     attributes = _place_attributes(table, study, coords, data)
     for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
-        coords |= {} if precision is None else precision_coordinates(precision, table)
+        coords |= {} if precision is None else make_precision_coordinates(precision, table)
     recorded = sorted(name for name, each in columns.items() if each.role == COORDINATE)
     attributes[netcdf.RECORDED] = " ".join(recorded)
     first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
@@ -91,7 +91,7 @@ def with_text_keys(data: xr.Dataset) -> xr.Dataset:
 # --- coordinates that differ between runs -----------------------------------------------------------------------------
 
 
-def _align(
+def _align_runs(
     columns: Mapping[str, RunColumn],
 ) -> tuple[dict[str, Cells], dict[str, npt.NDArray[Any]], dict[str, str], dict[str, int]]:
     """Align runs by unique strings, dates or integers.  Return values, coordinates, index dimensions, and sizes."""
@@ -142,7 +142,7 @@ def _differs_along_all_axes(column: RunColumn, space: CaseSpace) -> bool:
     return bool(there.any()) and not any(((marks == each) | ~there).all() for each in first)
 
 
-def _over_axes(
+def _drop_constant_axes(
     cells: Cells, column: RunColumn, dims: tuple[str, ...], space: CaseSpace, attributes: dict[str, Any]
 ) -> xr.Variable:
     """Return a column over its dimensions and over the axes along which its values differ."""
@@ -158,13 +158,13 @@ def _over_axes(
             values, missing = one.squeeze(axis), lacks.squeeze(axis)
             there = np.asarray(there.any(axis))
             names.remove(name)
-    return _variable((*names, *dims), values, missing, attributes)
+    return _make_variable((*names, *dims), values, missing, attributes)
 
 
 def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of returned Datasets under unused names.  `coords` gets attributes that differ."""
     attributes, places = dict[str, Any](), dict[str, str]()
-    own = {*global_attributes(study, table.plan.phase), *netcdf.OWN_ATTRIBUTES} if table.attributes else set()
+    own = {*make_global_attributes(study, table.plan.phase), *netcdf.OWN_ATTRIBUTES} if table.attributes else set()
     for name, column in sorted(table.attributes.items()):
         common = column.common_value()
         if common is not None and column.present[table.status == Status.ok].all():
@@ -173,14 +173,14 @@ def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], dat
             continue
         places[name] = f"{name}_attribute" if name in coords or name in data else name
         described = {"long_name": name, "comment": "attribute of the returned Dataset"}
-        coords[places[name]] = _over_axes(column.load(), column, column.dims, table.plan.space, described)
+        coords[places[name]] = _drop_constant_axes(column.load(), column, column.dims, table.plan.space, described)
     return attributes | ({netcdf.RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _of_runs(
+def _make_run_variable(
     column: RunColumn, cells: Cells | None, space: CaseSpace, dims: tuple[str, ...], lengths: tuple[int, ...],
     attributes: dict[str, Any],
 ) -> xr.Variable:  # fmt: skip
@@ -188,10 +188,10 @@ def _of_runs(
     if cells is not None or not column.dims or column.dtype.kind in "OMm":
         known = cells or column.load(lengths)
         values, missing = (each.reshape(space.shape + lengths) for each in known)
-        return _variable(space.names + dims, values, missing, attributes)
+        return _make_variable(space.names + dims, values, missing, attributes)
     dtype, shown, encoding = column.dtype, column.dtype, dict[str, Any]()
     if dtype.kind in "biu" and not (column.present.all() and (column.data.shapes == lengths).all()):
-        shown, encoding = with_room(dtype, column.data.limits[column.present], lambda: column.load(lengths))
+        shown, encoding = choose_fill_value(dtype, column.data.limits[column.present], lambda: column.load(lengths))
     if dtype.kind == "b":
         attributes = {**attributes, **_TRUTH}
     data = indexing.LazilyIndexedArray(netcdf.RunArray(column, space.shape, lengths, shown))
@@ -205,7 +205,7 @@ def _to_variable(dims: Any, values: Any, attributes: Any = None, encoding: Any =
     return xr.Variable(dims, values, attributes, encoding, fastpath=values.dtype.kind in "biufSU")
 
 
-def _variable(
+def _make_variable(
     dims: tuple[str, ...], cells: npt.NDArray[Any], missing: npt.NDArray[np.bool_], attributes: Mapping[str, Any]
 ) -> xr.Variable:
     """Return `cells` as a variable.  Integers with `missing` values become floats, or objects if they are large."""
@@ -213,11 +213,11 @@ def _variable(
         attributes = {**attributes, **_TRUTH}
     if cells.dtype.kind not in "biu" or not missing.any():
         return _to_variable(dims, cells, attributes)
-    shown, encoding = with_room(cells.dtype, cells[~missing], lambda: Cells(cells, missing))
+    shown, encoding = choose_fill_value(cells.dtype, cells[~missing], lambda: Cells(cells, missing))
     return _to_variable(dims, np.where(missing, np.array(np.nan, shown), cells), attributes, encoding)
 
 
-def with_room(
+def choose_fill_value(
     dtype: np.dtype[Any], limits: npt.NDArray[Any], load: Callable[[], Cells]
 ) -> tuple[np.dtype[Any], dict[str, Any]]:
     """Return the dtype in memory and the file encoding of integers with missing values, within `limits`."""
@@ -237,7 +237,7 @@ def with_room(
     return np.dtype(object if is_large else float), {"dtype": stored, "_FillValue": stored.type(fill)}
 
 
-def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
+def make_axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
     """Return the coordinates of axes and dependent parameters, and scalar coordinates of fixed parameters."""
     coords: dict[str, Any] = {}
     for axis in space.axes:
@@ -246,31 +246,31 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
             if axis.description:
                 attributes = {"long_name": f"number of the {axis.name}", "units": "1"}
                 attributes[variables.DESIGN] = axis.description
-            coords[axis.name] = (axis.name, _array(make_coordinate(axis.values)), attributes)
+            coords[axis.name] = (axis.name, _make_array(make_coordinate(axis.values)), attributes)
         for name, values in axis.parameters.items():
             shown = make_coordinate(values)
-            coords[name] = (axis.name, _array(shown), dict(study.method.parameters[name].attributes(shown[0])))
+            coords[name] = (axis.name, _make_array(shown), dict(study.method.parameters[name].attributes(shown[0])))
     for name in space.dependent_parameters:
         dims = space.find_dependence(name)
         axes = [space.axis(dim).values for dim in dims]
         others = {axis.name: axis.values[0] for axis in space.axes}  # any value: it does not depend on them
         points = (space.resolve({**others, **dict(zip(dims, at, strict=True))}) for at in itertools.product(*axes))
-        found = _with_holes([None if resolved is None else resolved.get(name) for resolved in points])
+        found = _fill_holes([None if resolved is None else resolved.get(name) for resolved in points])
         coords[name] = (dims, found.reshape([*map(len, axes)]), study.method.parameters[name].attributes(found[0]))
     for name, value in space.constants.items():
         if name not in space.dependent_parameters:
-            label = _array(make_coordinate([value]))[0]
+            label = _make_array(make_coordinate([value]))[0]
             coords[name] = ((), label, study.method.parameters[name].attributes(label))
     if study.has_streams and SEED in coords:
         coords[SEED][-1][STREAMS] = json.dumps({"common": study.spec.common})
     return coords
 
 
-def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
+def _fill_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
     """Return coordinate values.  None becomes NaN among numbers, NaT among dates, and "" among strings."""
     present = make_coordinate([value for value in values if value is not None])
     if len(present) == len(values):
-        return _array(present)
+        return _make_array(present)
     if isinstance(present[0], (np.datetime64, np.timedelta64)):
         hole: Any = type(present[0])("NaT")
     elif isinstance(present[0], (bool, str)) or any(type(each) is int and int(float(each)) != each for each in present):
@@ -278,11 +278,11 @@ def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
     else:
         present, hole = list(map(float, present)), np.nan
     found = iter(present)
-    return _array([hole if value is None else next(found) for value in values])
+    return _make_array([hole if value is None else next(found) for value in values])
 
 
 # as objects: xarray would write NumPy's strings of one width as another type
-def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
+def _make_array(values: Sequence[Any]) -> npt.NDArray[Any]:
     # NumPy would make floats of integers that only uint64 holds
     unsigned = type(values[0]) is int and max(values) >= 2**63
     array = np.asarray(values, dtype=np.uint64 if unsigned else None)
@@ -308,7 +308,7 @@ def _make_run_metadata(table: RunTable) -> dict[str, xr.Variable]:
     }
 
 
-def global_attributes(study: Study, phase: str) -> dict[str, Any]:
+def make_global_attributes(study: Study, phase: str) -> dict[str, Any]:
     """Return the title, provenance and text of a study under the attribute names of CF and ACDD."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
@@ -318,38 +318,38 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
         "keywords": ", ".join(["parametric study", *(study.method.keywords or (study.name, *study.space.names))]),
         "id": study.name,
-        "source": study.model.source or f"evogt-study {package_version()}",
-        "history": f"{now}: evogt-study {package_version()} ran {study.file}",
+        "source": study.model.source or f"evogt-study {read_package_version()}",
+        "history": f"{now}: evogt-study {read_package_version()} ran {study.file}",
         "date_created": now,
-        "product_version": package_version(),
+        "product_version": read_package_version(),
         # the text, so that a result can be run, merged and checked without its file
         "study": study.text,
         "study_sha256": hashlib.sha256(study.text.encode()).hexdigest(),
         "study_file": study.file,
         **({DECLARATION: study.spec.declaration} if study.spec.codes else {}),
-        PLAN: plan_digest(study.text, study.spec.sources),
-        **environment(),
+        PLAN: hash_plan(study.text, study.spec.sources),
+        **read_environment(),
         "phase": phase,
         **(study.model.publication.attributes if study.model.publication else {}),
     }
 
 
 # only runs with the status ok have values. The records leave out the fill values of other runs
-def records_of(data: xr.Dataset) -> RunRecords:
+def to_records(data: xr.Dataset) -> RunRecords:
     """Return the runs of a result as records, in the order of its axes."""
     # with sorted names, since version sets are compared as text
-    sets = [json.dumps(entry, sort_keys=True) for entry in netcdf.software_sets(data)]
+    sets = [json.dumps(entry, sort_keys=True) for entry in netcdf.read_software_sets(data)]
     status = status_codes(data["run_status"]).ravel()
     done = np.flatnonzero(status != Status.not_run)
     ok = np.flatnonzero(status[done] == Status.ok)
-    places, recorded = netcdf.returned_attributes(data), netcdf.returned_coordinates(data)
+    places, recorded = netcdf.read_returned_attributes(data), netcdf.list_returned_coordinates(data)
     names = {str(name): (str(name), VARIABLE) for name in data.data_vars if name not in RUN_METADATA}
     names |= {name: (name, COORDINATE) for name in recorded}
     names |= {place: (name, ATTRIBUTE) for name, place in places.items() if place in data.coords}
     # a coordinate whose values differ between runs has an index as its dimension
     differs = [name for name in recorded if name in data.coords and name not in data.dims]
     dims = {str(dim): name for name in differs for dim in data[name].dims if str(dim).rstrip("_") == f"{name}_index"}
-    stacks = [_stack(data, held, name, role, done, ok, dims) for held, (name, role) in names.items()]
+    stacks = [_make_stack(data, held, name, role, done, ok, dims) for held, (name, role) in names.items()]
     for name, place in places.items():
         if place not in data.coords:
             value = np.asarray(data.attrs[place])
@@ -362,7 +362,7 @@ def records_of(data: xr.Dataset) -> RunRecords:
     return RunRecords(keys, status[done], messages, found["run_seconds"], attempts, software, tuple(stacks), outputs)
 
 
-def _stack(
+def _make_stack(
     data: xr.Dataset, held: str, name: str, role: str, done: Order, ok: Order, names: Mapping[str, str]
 ) -> Stack:
     """Return the variable `held` of a result as a stack, with a row for each ok run that has a value."""

@@ -21,9 +21,18 @@ import xarray as xr
 from evogt_study.errors import DamagedResultError, InputError, PilotError, ResultError, StoreWarning, StudyError, warn
 from evogt_study.methods.code import find_declared_code
 from evogt_study.results import netcdf
-from evogt_study.results.dataset import DECLARATION, dataset, global_attributes, records_of
-from evogt_study.results.index import NO_INDEX, Index, Inspection, append, damage, inspect, pack_records, read_index
-from evogt_study.results.provenance import package_version
+from evogt_study.results.dataset import DECLARATION, make_global_attributes, to_dataset, to_records
+from evogt_study.results.index import (
+    NO_INDEX,
+    Index,
+    Inspection,
+    append_index,
+    find_damage,
+    inspect,
+    pack_records,
+    read_index,
+)
+from evogt_study.results.provenance import read_package_version
 from evogt_study.results.table import FINISHED, NOT_OK, RunTable
 from evogt_study.schema.records import VARIABLE, RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
@@ -42,7 +51,7 @@ PART_BYTES = 2**22  # bytes of a result that are in memory at the same time, at 
 KeyFilter = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]  # returns which of several keys are wanted
 
 
-def shard_files(folder: Path) -> list[Path]:
+def list_shards(folder: Path) -> list[Path]:
     """Return the shards in `folder`, in the order of their names."""
     return sorted(folder.glob(f"*{SUFFIX}"))
 
@@ -54,7 +63,7 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
     try:
         files.make_folder(folder)
         with files.write_atomically(path) as temporary, temporary.open("w+b") as file:
-            append(file, File(path), Index({"": pack_records(records)}, {}, about=about))
+            append_index(file, File(path), Index({"": pack_records(records)}, {}, about=about))
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
     return path
@@ -65,7 +74,7 @@ def read_shard(path: Path, is_checked: Callable[[Keys], bool] = lambda keys: Tru
     index = read_index(path)
     if index is None or "" not in index.phases:
         raise DamagedResultError(f"{path} is damaged: it has no valid index")
-    for found in damage(path, index) if is_checked(index.keys) else ():
+    for found in find_damage(path, index) if is_checked(index.keys) else ():
         raise DamagedResultError(f"{path} is damaged: {found}")
     return index
 
@@ -77,7 +86,7 @@ def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> 
     if not folder.exists():
         return
     close_files()  # a file server keeps a file that is open, and then its folder
-    shards = (path for path in shard_files(folder) if path not in foreign)
+    shards = (path for path in list_shards(folder) if path not in foreign)
     for path in (description, folder / files.PROGRESS, *shards):
         path.unlink(missing_ok=True)
     shutil.rmtree(folder / files.CLAIMS, ignore_errors=True)
@@ -132,7 +141,7 @@ class ResultFile:
                     # keys first: a part without a wanted run is not loaded
                     keys = netcdf.load_result(self.path, part[["run_key"]])["run_key"].values
                     if knows(list(map(str, keys.ravel()))).any():
-                        yield records_of(netcdf.load_result(self.path, part))
+                        yield to_records(netcdf.load_result(self.path, part))
 
 
 def _with_variables(records: RunRecords, variables: Sequence[str] | None) -> RunRecords:
@@ -169,7 +178,7 @@ class ShardFolder:
 
     def indices(self, is_checked: Callable[[Keys], bool] = lambda keys: False) -> Iterator[tuple[Path, Index]]:
         """Yield the path and the index of each readable shard.  `is_checked` is as in `read_shard`."""
-        for path in shard_files(self.path):
+        for path in list_shards(self.path):
             if self.among is None or path in self.among:
                 try:
                     index = read_shard(path, is_checked)
@@ -182,7 +191,7 @@ class ShardFolder:
 RunSource = ResultFile | ShardFolder  # a place with finished runs of any study
 
 
-def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
+def find_sources(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
     """Yield the results, stores and shard folders in `folder`, except the files of `result`."""
     own = () if result is None else {path.resolve() for path in (result, shard_folder(result), store_folder(result))}
     paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
@@ -197,12 +206,12 @@ def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
             yield ShardFolder(path)
 
 
-def source_at(path: Path) -> Iterator[RunSource]:
+def find_sources_at(path: Path) -> Iterator[RunSource]:
     """Yield the sources at `path`, which is a result, a store or a folder.  Raises InputError for other paths."""
     if path.suffix in files.FOLDERS_OF_SHARDS and path.is_dir():
         yield ShardFolder(path)
     elif path.is_dir():
-        yield from sources_in(path)
+        yield from find_sources(path)
     elif path.is_file():
         yield ResultFile(path)
     else:
@@ -222,8 +231,8 @@ class FinishedRuns:
         # first: the result of another study is an error
         self.history, self._before = _read_earlier(study, path, check)
         self.shards = ShardFolder(shard_folder(path))
-        self.earlier_shards = frozenset(shard_files(self.shards.path))
-        self.others = [source for place in others for source in source_at(place)]
+        self.earlier_shards = frozenset(list_shards(self.shards.path))
+        self.others = [source for place in others for source in find_sources_at(place)]
         self.left_out: dict[Path, ResultError] = {}
         self.reused: dict[str, dict[Path, int]] = {}
         self.tables: dict[str, RunTable] = {}
@@ -236,7 +245,7 @@ class FinishedRuns:
     @cached_property
     def elsewhere(self) -> list[RunSource]:
         """Other sources, such as the store, other results in the folder, and the places that the user names."""
-        return [ShardFolder(store_folder(self.path)), *sources_in(self.path.parent, self.path), *self.others]
+        return [ShardFolder(store_folder(self.path)), *find_sources(self.path.parent, self.path), *self.others]
 
     def fill(
         self, plan: Plan, variables: Sequence[str] | None = None, wanted: Sequence[Status] = FINISHED,
@@ -289,7 +298,7 @@ class FinishedRuns:
 
     def runs(self) -> dict[str, xr.Dataset]:
         """Return a Dataset of each phase, with its run metadata and the variables that were read."""
-        return {phase: dataset(table, self.study) for phase, table in self.tables.items()}
+        return {phase: to_dataset(table, self.study) for phase, table in self.tables.items()}
 
     # a second command that computes nothing must not change the history
     def history_of(self, phase: str, now: str, computed: bool) -> str:
@@ -317,7 +326,7 @@ class FinishedRuns:
     @property
     def changed(self) -> str:
         """One-line description of the changes of the study since its result was written."""
-        now = {"study": self.study.text, "code": self.study.spec.declaration, "version": package_version()}
+        now = {"study": self.study.text, "code": self.study.spec.declaration, "version": read_package_version()}
         return describe_changes(self._before, now) if self._before else "another study's runs"
 
     def keep_unplanned(self) -> int:
@@ -414,7 +423,7 @@ def read_finished_runs(
     return files.retry_if_replaced(path, read)
 
 
-def describe(result: Path, study: Study) -> None:
+def write_description(result: Path, study: Study) -> None:
     """Write the study text beside its shards, so that readers need no study file.  Raises ResultError."""
     described = {"file": study.file, "text": study.text, DECLARATION: study.spec.declaration}
     files.write_file(description_path(result), json.dumps(described).encode())
@@ -445,7 +454,7 @@ def read_partial_result(result: Path, variables: Sequence[str] | None = None) ->
         if reader is None:
             return None
         for phase, data in reader.runs().items():
-            found[phase] = data.load().assign_attrs(global_attributes(reader.study, phase) | data.attrs)
+            found[phase] = data.load().assign_attrs(make_global_attributes(reader.study, phase) | data.attrs)
         # until earlier phases have chosen, the main phase has the runs of the earlier result
         if result.exists() and not {MAIN, *EARLIER_PHASES} <= found.keys():
             with netcdf.open_phases(result) as groups:  # without its study
@@ -488,7 +497,7 @@ def prune_store(result: Path, before: float | None = None) -> Kept:
     found = read_store(result)
     gone = [each for each in found.shards if before is None or each[0].stat().st_mtime < before]
     # damaged shards too
-    for path in shard_files(found.folder) if before is None else [path for path, *_ in gone]:
+    for path in list_shards(found.folder) if before is None else [path for path, *_ in gone]:
         path.unlink(missing_ok=True)
     if before is None:
         files.remove_unfinished(found.folder)  # the caller has the lease, so no process is writing them

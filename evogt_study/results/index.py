@@ -45,7 +45,7 @@ NO_INDEX = "the file has no valid index: another program has changed it, or its 
 SECONDS = 60
 BYTES_PER_SECOND = 5_000_000  # reading a file without an index may take `SECONDS`, and one second more for this size
 _BLOCK = 2**20
-DIGESTS = "content_digests"  # global attribute: the `variable_digest` of each variable, as JSON
+DIGESTS = "content_digests"  # global attribute: the `hash_variable` of each variable, as JSON
 
 
 class Inspection(NamedTuple):
@@ -96,10 +96,10 @@ def pack_records(records: RunRecords) -> RunRecords:
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def _flat(content: Any, arrays: list[npt.NDArray[Any]]) -> Any:
+def _flatten_content(content: Any, arrays: list[npt.NDArray[Any]]) -> Any:
     """Return the content as a tree for JSON, and add its arrays to `arrays`."""
     if isinstance(content, (list, tuple)):
-        return [value if type(value) in _PLAIN else _flat(value, arrays) for value in content]
+        return [value if type(value) in _PLAIN else _flatten_content(value, arrays) for value in content]
     if isinstance(content, (np.ndarray, np.generic)):
         if content.dtype.kind in "OU":
             return {"strings": np.asarray(content).ravel().tolist(), "shape": content.shape}
@@ -107,21 +107,21 @@ def _flat(content: Any, arrays: list[npt.NDArray[Any]]) -> Any:
         kind = [list(field) for field in content.dtype.descr] if content.dtype.names else content.dtype.str
         return {"array": kind, "shape": content.shape}
     if isinstance(content, Mapping):
-        parts = [[key, value if type(value) in _PLAIN else _flat(value, arrays)] for key, value in content.items()]
-        return {"mapping": parts}
+        flat = zip(content, _flatten_content(list(content.values()), arrays), strict=True)
+        return {"mapping": list(map(list, flat))}
     return content.hex() if isinstance(content, bytes) else content
 
 
 def encode(content: Any) -> bytes:
     """Return a tree of mappings, lists, arrays and plain values as bytes."""
     arrays: list[npt.NDArray[Any]] = []
-    text = json.dumps(_flat(content, arrays)).encode()
+    text = json.dumps(_flatten_content(content, arrays)).encode()
     sizes = struct.pack(f"<QQ{len(arrays)}Q", len(text), len(arrays), *(array.nbytes for array in arrays))
     parts: list[Any] = [sizes, text, *(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays)]
     if (size := sum(map(len, parts))) < _BLOCK:  # which deflates better together
         parts = [b"".join(parts)]
     packed = _compress(isal_zlib.compressobj(1), parts)
-    return packed if size <= max_bytes(packed) else _compress(zlib.compressobj(0), parts)
+    return packed if size <= limit_unpacked_bytes(packed) else _compress(zlib.compressobj(0), parts)
 
 
 # part by part: the index of a study of many runs would be in memory several times
@@ -129,14 +129,14 @@ def _compress(packer: Any, parts: Sequence[Any]) -> bytes:
     return b"".join([*map(packer.compress, parts), packer.flush()])
 
 
-def max_bytes(packed: bytes) -> int:
+def limit_unpacked_bytes(packed: bytes) -> int:
     """Return the largest size of unpacked content, so that a small file cannot take much memory."""
     return 2**20 + 32 * len(packed)
 
 
 def decode(packed: bytes) -> Any:
     """Return the tree from which `encode` made the bytes.  Raises ValueError for other bytes."""
-    content = memoryview(unpack_bytes(packed, max_bytes(packed)))
+    content = memoryview(unpack_bytes(packed, limit_unpacked_bytes(packed)))
     length, count = struct.unpack_from("<QQ", content)
     if count > len(content):
         raise ValueError("it has more arrays than bytes")
@@ -178,7 +178,7 @@ def describe_records(records: RunRecords) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _records(known: Mapping[str, Any], file: File) -> RunRecords:
+def _restore_records(known: Mapping[str, Any], file: File) -> RunRecords:
     count, texts, stacks = len(known["keys"]), dict[str, tuple[str, ...]](), []
     for name in ("messages", "outputs"):
         there = dict(zip(*known[name], strict=True))
@@ -200,7 +200,7 @@ def _records(known: Mapping[str, Any], file: File) -> RunRecords:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def append(file: BinaryIO, target: File, index: Index) -> None:
+def append_index(file: BinaryIO, target: File, index: Index) -> None:
     """Write new pieces, the summary, the index and the end.  `target` is the file under its final name."""
     end = file.seek(0, os.SEEK_END)
     for stack in _iterate_packed(index):
@@ -214,7 +214,7 @@ def append(file: BinaryIO, target: File, index: Index) -> None:
         "places": [[name, offset, size, mark.hex()] for name, offset, size, mark in index.places],
         "about": index.about,
     })  # fmt: skip
-    rest = _checksum_between_pieces(file.fileno(), index, end)
+    rest = _hash_between_pieces(file.fileno(), index, end)
     file.write(content + END.pack(end, len(content), rest, checksum(content, rest), MAGIC))
 
 
@@ -252,7 +252,7 @@ def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> in
     return end
 
 
-def _checksum_between_pieces(descriptor: int, index: Index, end: int) -> bytes:
+def _hash_between_pieces(descriptor: int, index: Index, end: int) -> bytes:
     """Return the checksum of all bytes outside of pieces, such as the attributes in HDF5."""
     found = [np.array([[offset, size] for _, offset, size, _ in index.places], np.int64).reshape(-1, 2)]
     pieces = (stack.values.pieces.ravel() for stack in _iterate_packed(index))
@@ -289,7 +289,7 @@ def read_index(path: Path) -> Index | None:
     try:
         known, file = decode(content), File(path)
         places = [(str(name), int(at), int(size), bytes.fromhex(mark)) for name, at, size, mark in known["places"]]
-        phases = {str(phase): _records(records, file) for phase, records in known["phases"].items()}
+        phases = {str(phase): _restore_records(records, file) for phase, records in known["phases"].items()}
         index = Index(phases, known["axes"], places, known["about"], end=end, rest=rest)
         is_shared = any(axes.get("shared") for axes in index.axes.values())
         if not all(at >= 0 and 0 <= size <= end - at for _, at, size, _ in places):
@@ -321,7 +321,7 @@ def _check_records(records: RunRecords, end: int) -> None:
             stack.values.check(end)
 
 
-def damage(path: Path, index: Index) -> Iterator[str]:
+def find_damage(path: Path, index: Index) -> Iterator[str]:
     """Yield a line for each damaged piece, with its variable and its runs."""
     stacks = [(phase, stack) for phase, records in index.phases.items() for stack in records.stacks]
     for phase, stack in ((phase, stack) for phase, stack in stacks if isinstance(stack.values, Packed)):
@@ -346,14 +346,14 @@ def damage(path: Path, index: Index) -> Iterator[str]:
         for name, offset, size, mark in index.places:
             if checksum(os.pread(file.fileno(), size, offset)) != mark:
                 yield f"{name} is damaged: its checksum does not match"
-        if _checksum_between_pieces(file.fileno(), index, index.end) != index.rest:
+        if _hash_between_pieces(file.fileno(), index, index.end) != index.rest:
             yield "the file is damaged: the checksum of its attributes and structure does not match"
 
 
 # --- files that another program has changed ---------------------------------------------------------------------------
 
 
-def variable_digest(
+def hash_variable(
     shape: tuple[int, ...], dtype: np.dtype[Any], attributes: Mapping[str, Any], pieces: Sequence[tuple[Any, bytes]]
 ) -> str:
     """Return a checksum of the bytes, dtype and attributes of a variable, which shows changes by other programs."""
@@ -371,7 +371,7 @@ def inspect(path: Path) -> Inspection:
     """Check every byte of a result.  Raises ResultError if the file is not HDF5."""
     index = read_index(path)
     if index is not None:
-        return Inspection(list(damage(path, index)), [])
+        return Inspection(list(find_damage(path, index)), [])
     # in a process of its own, since HDF5 may not return from a damaged file
     seconds = SECONDS + (path.stat().st_size // BYTES_PER_SECOND if path.is_file() else 0)
     command = [sys.executable, "-P", "-m", __name__, str(seconds), str(path)]
@@ -403,7 +403,7 @@ def read_in_full(path: Path) -> Inspection:
         found.broken.append(str(error))
     except UNREADABLE as error:
         if not path.is_file() or not h5py.is_hdf5(path):  # never a result
-            raise no_netcdf(path, error) from None
+            raise explain_unreadable(path, error) from None
         reason = getattr(error, "strerror", None) or error
         found.broken.append(f"the file is damaged: it cannot be opened ({reason})")
     return found
@@ -432,7 +432,7 @@ def _check_variables(group: Any, phase: str, found: Inspection) -> None:
                     values = made[()]
                     parts = values.ravel() if made.dtype.hasobject else [np.asarray(values).tobytes()]
                     pieces = [((), checksum(*parts))]
-                now = variable_digest(made.shape, made.dtype, attributes, pieces)
+                now = hash_variable(made.shape, made.dtype, attributes, pieces)
         except UNREADABLE as error:
             found.broken.append(f"{phase}: `{name}` is damaged: it cannot be read ({error})")
             continue
@@ -469,7 +469,7 @@ def check_sizes(path: Path) -> None:
         raise DamagedResultError(f"{path} is damaged: {problems[0]}")
 
 
-def no_netcdf(path: Path, error: Exception) -> ResultError:
+def explain_unreadable(path: Path, error: Exception) -> ResultError:
     """Return the error for a file that is no result, with a remedy for study files and scripts."""
     if path.is_dir() or any(text in str(error) for text in ("Unknown file format", "signature not found")):
         study = ". Write its result with `evogt run`, and give the result here"

@@ -48,7 +48,7 @@ CONCATENATED = "concatenated_from"  # global attribute of a joined result: the g
 OWN_ATTRIBUTES = (
     DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
 )  # fmt: skip
-"""Names of global attributes that a result has in addition to `dataset.global_attributes`."""
+"""Names of global attributes that a result has in addition to `dataset.make_global_attributes`."""
 RESULT_SCHEMA = "result_schema"  # global attribute: version of the result schema, MAJOR.MINOR
 SCHEMA_VERSION = "2.0"
 """Schema version of new results.  This package also reads later minor versions, which only add parts to a result."""
@@ -81,7 +81,7 @@ def write_result(
                     axes[phase] = {"cases": cases, "labels": labels, "shared": is_shared}
                 places = [place for writer in made.values() for place in writer.places]
                 with temporary.open("r+b") as stream:
-                    index.append(stream, target, index.Index(records, axes, places, summary=summary))
+                    index.append_index(stream, target, index.Index(records, axes, places, summary=summary))
             except OSError as error:  # before the file that the disk refused is removed
                 free = shutil.disk_usage(path.parent).free
                 raise OSError(error.errno, f"{error.strerror or error}, {free:,} bytes are free there") from None
@@ -102,7 +102,7 @@ class _GroupWriter(Group):
         self.target, self.phase = target, phase
         self.columns: dict[str, RunColumn] = {}  # those whose arrays are in the file
         self.places: list[tuple[str, int, int, bytes]] = []  # other variables, as in `Index`
-        self.digests = dict[str, str]()  # see `variable_digest`
+        self.digests = dict[str, str]()  # see `hash_variable`
 
     def write(self, data: xr.Dataset) -> None:
         """Write all variables and attributes, first the coordinates of dimensions."""
@@ -146,21 +146,22 @@ class _GroupWriter(Group):
 
     def write_values(self, name: str, variable: xr.Variable, dtype: np.dtype[Any], attributes: dict[str, Any]) -> None:
         """Write a variable from memory, another file or Dask.  Small strings are padded to one width."""
-        fill, sizes, stored, width = attributes.get("_FillValue"), _sizes(variable), dtype, tuple[int, ...]()
+        fill, sizes, stored, width = attributes.get("_FillValue"), _map_sizes(variable), dtype, tuple[int, ...]()
         if dtype.kind in "OUS":
             parts = (np.asarray(variable[slab].values) for slab in arrays.slabs(variable.shape))
-            width = (max((_encode(part).dtype.itemsize for part in parts), default=1),)
+            width = (max((_encode_strings(part).dtype.itemsize for part in parts), default=1),)
             if variable.size * width[0] > index.WHOLE_BYTES:  # xarray would read too much in one piece
                 # strings of any length, which HDF5 does not compress. A null would end a string
-                texts = [text.replace(b"\0", b"") for text in _encode(np.asarray(variable.values)).ravel().tolist()]
-                kind, content = self.file.h5py.string_dtype(), np.array([*texts, None], object)[:-1]
+                texts = _encode_strings(np.asarray(variable.values)).ravel().tolist()
+                content = np.array([*(text.replace(b"\0", b"") for text in texts), None], object)[:-1]
+                kind = self.file.h5py.string_dtype()
                 self.add_variable(name, sizes, kind, attributes, content=content.reshape(variable.shape))
                 return
             dtype, stored, sizes[f"string{width[0]}"] = np.dtype(f"S{width[0]}"), np.dtype("S1"), width[0]
             attributes["_Encoding"] = "utf-8"
         if variable.size * dtype.itemsize <= PLAIN_BYTES or not variable.ndim:
             found = self.add_variable(
-                name, sizes, stored, attributes, content=_convert(dtype, fill, np.asarray(variable.values))
+                name, sizes, stored, attributes, content=_to_stored(dtype, fill, np.asarray(variable.values))
             )
         else:
             chunk = arrays.chunk_shape(variable.shape, dtype.itemsize)
@@ -169,7 +170,8 @@ class _GroupWriter(Group):
             def chunks() -> Iterator[Chunk]:
                 for start in arrays.chunk_starts(variable.shape, chunk):
                     part = variable[tuple(slice(at, at + step) for at, step in zip(start, chunk, strict=True))]
-                    (block,) = arrays.chunks_of(_convert(dtype, fill, np.asarray(part.values)), (*chunk, *width), blank)
+                    stored_part = _to_stored(dtype, fill, np.asarray(part.values))
+                    (block,) = arrays.chunks_of(stored_part, (*chunk, *width), blank)
                     yield (*start, *(0 for _ in width)), pack(block), b"", None
 
             found = self.add_variable(name, sizes, stored, attributes, chunk=(*chunk, *width), chunks=chunks())
@@ -194,7 +196,7 @@ class _GroupWriter(Group):
         if chunk is not None:
             made.chunk_iter(lambda info: places.append((*found[info.chunk_offset], info.byte_offset, info.size)))
         marks = [(start, mark) for start, (_, mark) in found.items()]
-        self.digests[name] = index.variable_digest(tuple(sizes.values()), dtype, attributes, marks)
+        self.digests[name] = index.hash_variable(tuple(sizes.values()), dtype, attributes, marks)
         return places
 
     def write_runs(
@@ -214,7 +216,7 @@ class _GroupWriter(Group):
         form = Form(dtype, dtype, own or (math.prod(full[:axes]), *full[axes:]))
         blank = attributes.get("_FillValue", arrays.pad_of(dtype))
         chunks = _chunks_of_runs(runs, dtype, chunk, form, blank)
-        found = self.add_variable(name, _sizes(variable), dtype, attributes, chunk=chunk, chunks=chunks)
+        found = self.add_variable(name, _map_sizes(variable), dtype, attributes, chunk=chunk, chunks=chunks)
         pieces = np.zeros((len(data), 1 + max((number for (_, number, _), *_ in found), default=0)), arrays.PIECE)
         for (cases, number, rows), mark, offset, size in found:
             for key, value in {"row": rows, "offset": offset, "size": size, "checksum": np.void(mark)}.items():
@@ -224,7 +226,7 @@ class _GroupWriter(Group):
         self.columns[name] = runs.column = replace(runs.column, data=written)
 
 
-def _sizes(variable: xr.Variable) -> dict[str, int]:
+def _map_sizes(variable: xr.Variable) -> dict[str, int]:
     return {str(dim): size for dim, size in variable.sizes.items()}
 
 
@@ -290,17 +292,17 @@ def _chunks_of_runs(
             yield (*start, *place), content, mark, (cases, number, arrays.WHOLE if is_large else rows)
 
 
-def _encode(words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
+def _encode_strings(words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
     """Return strings as bytes in UTF-8."""
     if words.dtype.kind == "S":
         return words
     return np.array([*(word.encode() for word in words.ravel().tolist()), b""], np.bytes_)[:-1].reshape(words.shape)
 
 
-def _convert(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _to_stored(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return values in the dtype of the file.  Strings become arrays of characters."""
     if dtype.kind == "S":
-        words = np.ascontiguousarray(_encode(values).astype(dtype))
+        words = np.ascontiguousarray(_encode_strings(values).astype(dtype))
         return words[..., None].view("S1").reshape(*values.shape, dtype.itemsize)
     if values.dtype.kind in "fO" and dtype.kind in "iu":
         return np.where(values != values, fill, values).astype(dtype)
@@ -313,7 +315,7 @@ SINCE = " since 1970-01-01"
 NAT = np.iinfo(np.int64).min  # fill value of dates and durations, and the integer in NumPy's NaT
 
 
-def _decode(variable: xr.Variable) -> xr.Variable:
+def _decode_variable(variable: xr.Variable) -> xr.Variable:
     attributes, encoding = dict(variable.attrs), dict(variable.encoding)
     fill, name = attributes.pop("_FillValue", None), attributes.pop(RETURNED_DTYPE, None)
     dtype, length = variable.dtype, 1
@@ -330,11 +332,11 @@ def _decode(variable: xr.Variable) -> xr.Variable:
         dtype = np.dtype(object if name == "object" else float)
     else:
         return xr.Variable(variable.dims, variable._data, attributes, encoding, fastpath=True)
-    data = lazy_elemwise_func(variable._data, partial(_restore, dtype, fill, length), dtype)
+    data = lazy_elemwise_func(variable._data, partial(_restore_values, dtype, fill, length), dtype)
     return xr.Variable(variable.dims, data, attributes, encoding, fastpath=True)
 
 
-def _restore(dtype: np.dtype[Any], fill: Any, length: int, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _restore_values(dtype: np.dtype[Any], fill: Any, length: int, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return stored numbers as `dtype`.  Dates have units of `length` nanoseconds.  NaN replaces the fill value."""
     if dtype.kind in "Mm":
         return np.where(stored == NAT, NAT, stored.astype(np.int64) * length).view(dtype)
@@ -365,24 +367,24 @@ def open_phases(path: Path) -> Iterator[dict[str, xr.Dataset]]:
             # only its text marks a RuntimeError of the library
             if isinstance(error, RuntimeError) and not str(error).startswith("NetCDF:"):
                 raise
-            raise _unreadable(path, error) from None
+            raise _make_read_error(path, error) from None
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _lock_for_reading(path: Path) -> Iterator[None]:
     """Hold the lock of HDF5.  Raise ResultError if the file at `path` cannot be read."""
     try:
         with HDF5_LOCK:
             yield
     except UNREADABLE as error:
-        raise _unreadable(path, error) from None
+        raise _make_read_error(path, error) from None
 
 
 def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = True) -> xr.Dataset:
     """Open a group of a file.  Values are read on access.  `cache` keeps the values and reads strings at once."""
     # as stored: xarray would read a number with units of time as a date
     options: dict[str, Any] = {"engine": "netcdf4", "group": group, "mask_and_scale": False, "decode_times": False}
-    with _readable(path), ExitStack() as failed:
+    with _lock_for_reading(path), ExitStack() as failed:
         resolve_link(path)  # it refuses pipes, which opening would wait for
         index.check_sizes(path)
         before = netCDF4.get_chunk_cache()  # of the whole process, so it is restored for other files of the user
@@ -399,7 +401,7 @@ def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = Tr
         finally:
             netCDF4.set_chunk_cache(*before)
         failed.callback(stored.close)
-        made = {name: _decode(variable) for name, variable in variables.items()}
+        made = {name: _decode_variable(variable) for name, variable in variables.items()}
         data = xr.Dataset(made, attrs=attributes).set_coords(coords)
         data.set_close(stored.close)
         if chunks is None and cache:
@@ -411,11 +413,11 @@ def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = Tr
 
 def load_result(path: Path, data: xr.Dataset) -> xr.Dataset:
     """Read `data` of the open file `path` into memory.  Raises ResultError if this fails."""
-    with _readable(path):
+    with _lock_for_reading(path):
         return data.load()
 
 
-def with_numbers(data: xr.Dataset) -> xr.Dataset:
+def load_numbers(data: xr.Dataset) -> xr.Dataset:
     """Return the runs with all variables in memory except arrays, which each access reads from the file again."""
     data = data.copy(deep=False)
     _load(data, frozenset(data["run_status"].dims))
@@ -449,14 +451,14 @@ def open_written(path: Path) -> xr.Dataset:
         return load_result(path, data)
 
 
-def _unreadable(path: Path, error: Exception) -> ResultError:
+def _make_read_error(path: Path, error: Exception) -> ResultError:
     lacks_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
     if lacks_memory or "Memory allocation" in str(error):  # NetCDF's own text
         return ResultError(f"there is not enough memory to read {path}")
-    return error if isinstance(error, ResultError) else index.no_netcdf(path, error)
+    return error if isinstance(error, ResultError) else index.explain_unreadable(path, error)
 
 
-def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
+def read_finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
     """Return the finished runs of an unfinished result by phase, or None if the result has no shards."""
     if not description_path(path).exists():
         return None
@@ -469,20 +471,20 @@ def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mappi
 def open_partial_result(
     path: Path, variables: Sequence[str] | None = None
 ) -> AbstractContextManager[Mapping[str, xr.Dataset]]:
-    """Open a result as `open_phases` does, or the runs of `finished_so_far` if the result is not finished."""
-    found = finished_so_far(path, variables)
+    """Open a result as `open_phases` does, or the runs of `read_finished_so_far` if the result is not finished."""
+    found = read_finished_so_far(path, variables)
     return open_phases(path) if found is None else nullcontext(found)
 
 
 # --- run metadata -----------------------------------------------------------------------------------------------------
 
 
-def returned_coordinates(data: xr.Dataset) -> list[str]:
+def list_returned_coordinates(data: xr.Dataset) -> list[str]:
     """Return the names of the coordinates that the runs of a result returned."""
     return str(data.attrs.get(RECORDED, "")).split()
 
 
-def returned_attributes(data: xr.Dataset) -> dict[str, str]:
+def read_returned_attributes(data: xr.Dataset) -> dict[str, str]:
     """Return a mapping from attributes of returned Datasets to their names in the result."""
     return {str(name): str(place) for name, place in json.loads(data.attrs.get(RETURNED_ATTRIBUTES, "{}")).items()}
 
@@ -515,7 +517,7 @@ def with_status_codes(data: xr.Dataset) -> xr.Dataset:
     return data.assign(run_status=(status.dims, status_codes(status), {**status.attrs, **schema.STATUS_FLAGS}))
 
 
-def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
+def read_software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
     """Return the sets of software versions that computed the runs of a result."""
     return list(json.loads(data["run_software"].attrs[SOFTWARE_SETS]))
 
@@ -548,7 +550,7 @@ def find_invalid_metadata(data: xr.Dataset) -> Iterator[str]:
     if not known.all():
         yield f"`run_status` must be one of {', '.join(map(str, map(int, Status)))}, got {status[~known].flat[0]}"
     try:
-        count = len([dict(each) for each in software_sets(data)])
+        count = len([dict(each) for each in read_software_sets(data)])
     except (TypeError, ValueError, RecursionError):  # RecursionError: JSON that is nested too deeply
         yield f"`run_software` must have its version sets as JSON in the attribute {SOFTWARE_SETS}, got other text"
         return
@@ -560,11 +562,11 @@ def find_invalid_metadata(data: xr.Dataset) -> Iterator[str]:
         labels = data[axis].values
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             yield f"`{axis}` must have finite values, got {labels[~np.isfinite(labels)][0]}"
-    missing = [name for name in returned_coordinates(data) if name not in data.coords]
+    missing = [name for name in list_returned_coordinates(data) if name not in data.coords]
     if missing:
         yield f"`{RECORDED}` must name coordinates, got {missing[0]}"
     try:
-        missing = [place for place in returned_attributes(data).values() if place not in {*data.attrs, *data.coords}]
+        missing = [name for name in read_returned_attributes(data).values() if name not in {*data.attrs, *data.coords}]
     except (TypeError, ValueError, AttributeError, RecursionError):
         missing = ["other text"]
     if missing:

@@ -24,17 +24,17 @@ from evogt_study.storage.files import checksum
 
 NUMERICAL = ("evogt-study", "numpy", "scipy", "sympy")
 FILE_FORMATS = ("xarray", "dask", "distributed", "netCDF4")
-PLAN = "plan_digest"  # global attribute: `plan_digest` of the study when the keys of the result were computed
+PLAN = "plan_digest"  # global attribute: `hash_plan` of the study when the keys of the result were computed
 
 
 @lru_cache(maxsize=1)
 def read_versions() -> str:
     """Return the versions of Python, packages and BLAS that determine the numbers of a run, as JSON."""
-    return json.dumps({"python": platform.python_version(), **_versions(NUMERICAL), "blas": _blas()}, sort_keys=True)
+    return _describe_versions(NUMERICAL)
 
 
 @lru_cache(maxsize=1)  # constant in this process
-def environment() -> Mapping[str, str]:
+def read_environment() -> Mapping[str, str]:
     """Return software versions, machine and code revision under the attribute names of a result file."""
     folder, revision, dirty = Path(__file__).parents[1], "unknown", "unknown"
 
@@ -46,8 +46,7 @@ def environment() -> Mapping[str, str]:
     with suppress(OSError, subprocess.SubprocessError):
         git("ls-files", "--error-unmatch", "__init__.py")  # fails where the code is only installed there
         revision, dirty = git("rev-parse", "HEAD"), "true" if git("status", "--porcelain", "--", ".") else "false"
-    versions = {"python": platform.python_version(), **_versions((*NUMERICAL, *FILE_FORMATS)), "blas": _blas()}
-    text = json.dumps(versions, sort_keys=True)
+    text = _describe_versions((*NUMERICAL, *FILE_FORMATS))
     cpu = platform.processor() or platform.machine()
     with suppress(OSError):
         named = (line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
@@ -57,28 +56,33 @@ def environment() -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=1)
-def package_version() -> str:
+def read_package_version() -> str:
     """Return the installed version of this package."""
-    return _versions(("evogt-study",))["evogt-study"]
+    return _find_versions(("evogt-study",))["evogt-study"]
 
 
-def plan_digest(text: str, sources: Iterable[str]) -> str:
+def hash_plan(text: str, sources: Iterable[str]) -> str:
     """Return a hash of the study text, its Python files and this package, which determine cases and run keys."""
-    return hashlib.sha256(json.dumps([package_code(), text, *sources]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([hash_package(), text, *sources]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=1)
-def package_code() -> str:
+def hash_package() -> str:
     """Return the version of this package with a hash of its code, which changes with each edit of the code."""
     folder = Path(__file__).parents[1]
     # 8 digits, since people read it: it detects changes, not forgery
     digest = hashlib.blake2b(digest_size=4)
     for path in sorted(folder.rglob("*.py")):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"{package_version()} (code {digest.hexdigest()})"
+    return f"{read_package_version()} (code {digest.hexdigest()})"
 
 
-def _versions(packages: tuple[str, ...]) -> dict[str, str]:
+def _describe_versions(packages: tuple[str, ...]) -> str:
+    versions = {"python": platform.python_version(), **_find_versions(packages), "blas": _describe_blas()}
+    return json.dumps(versions, sort_keys=True)
+
+
+def _find_versions(packages: tuple[str, ...]) -> dict[str, str]:
     found = dict.fromkeys(packages, "unknown")
     for package in packages:
         with suppress(PackageNotFoundError):
@@ -87,7 +91,7 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str]:
 
 
 # NumPy and SciPy load one library each. Its kernels for the processor decide the last digits
-def _blas() -> str:
+def _describe_blas() -> str:
     # the list must not depend on the libraries that a run happens to use. Importing scipy.linalg takes 0.15 s
     import scipy
 

@@ -59,10 +59,10 @@ def read_plans(
 ) -> dict[str, ResultWithPlan]:  # fmt: skip
     """Return the phases of a result with their plans.  Raises ResultError if the axes of file and study differ.
 
-    `codes` is the code from `code_to_run`, which is then imported.  By default, the result declares the code.  `folder`
-    is the base of relative paths, by default the folder of the study file.
+    `codes` is the code from `find_code_to_run`, which is then imported.  By default, the result declares the code.
+    `folder` is the base of relative paths, by default the folder of the study file.
     """
-    study = study_in(path, any_phase(groups), codes, folder=folder)
+    study = read_recorded_study(path, select_main_phase(groups), codes, folder=folder)
     plans, chosen = dict[str, Plan](), list[ParameterTable]()
     for each in study.phases:
         if plans and MAIN not in groups:  # an earlier phase, whose choice the next one needs, is not finished
@@ -70,7 +70,7 @@ def read_plans(
         seeds = find_planned_seeds(each, [groups[each.name]] if each.name in groups else [])
         plans[each.name] = plan_phase(study, each, chosen if seeds is None else [*chosen, seeds])
         if each.choice is not None and MAIN in groups:
-            chosen.append(choice_in(path, groups[MAIN], study, each.choice))
+            chosen.append(read_choice(path, groups[MAIN], study, each.choice))
     for phase, status in ((phase, data["run_status"]) for phase, data in groups.items()):
         if phase not in plans:
             message = f"{path} holds {phase} runs, but its study has no {phase}"
@@ -83,13 +83,13 @@ def read_plans(
     return {phase: ResultWithPlan(path, phase, data, study, plans[phase]) for phase, data in groups.items()}
 
 
-def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
+def select_main_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
     """Return the runs of the main phase, or the runs of the pilot if the result has no main phase."""
     return groups[MAIN] if MAIN in groups else next(iter(groups.values()))
 
 
 # Reading a result imports nothing: a file from elsewhere must not run code.
-def study_in(
+def read_recorded_study(
     path: Path, data: xr.Dataset, codes: Mapping[str, UserCode] | None = None, *, folder: Path | None = None
 ) -> Study:
     """Return the study from the text in a result.  `codes` and `folder` are as in `read_plans`.  Raises ResultError."""
@@ -119,7 +119,7 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
         with suppress(OSError, ValueError, LookupError, TypeError):
             if exists:
                 with open_phases(path) as groups:
-                    texts.append(any_phase(groups).attrs[DECLARATION])
+                    texts.append(select_main_phase(groups).attrs[DECLARATION])
             else:  # it is not finished
                 texts.append(str(parse_json(read_bytes(description_path(path)))[DECLARATION]))
 
@@ -140,11 +140,11 @@ def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
     return Study.from_file(file, find_user_code=find_user_code)
 
 
-def code_to_run(
+def find_code_to_run(
     path: Path, data: xr.Dataset, code: Path | None = None, folder: Path | None = None
 ) -> dict[str, UserCode]:
     """Return the code of the study in a result by its references.  `code` and `folder` are as in `find_code`."""
-    study = study_in(path, data, folder=folder)
+    study = read_recorded_study(path, data, folder=folder)
     depends, declared = study.model.depends, study.spec.codes
     folder = folder or Path(study.file).parent
     for each in declared:
@@ -188,18 +188,18 @@ def find_code(
         raise ResultError(f"{error}{remedy}") from None
     recorded, now = dict(declared.files), dict(found.files)
     changes = [
-        f"{_path_of(found, name)} {'is new' if name not in recorded else 'changed' if name in now else 'is missing'}"
+        f"{_find_path(found, name)} {'is new' if name not in recorded else 'changed' if name in now else 'is missing'}"
         for name in sorted({*recorded, *now})
         if recorded.get(name) != now.get(name)
     ]
     if not changes and found.fingerprint != declared.fingerprint:
-        changes = [f"code that {_path_of(found, '')} uses changed"]
+        changes = [f"code that {_find_path(found, '')} uses changed"]
     if changes:
         raise ResultError(f"{join_names(changes, 6)} since {path} was computed, so nothing was executed{remedy}")
     return replace(found, is_checked=True)
 
 
-def _path_of(code: UserCode, name: str) -> str:
+def _find_path(code: UserCode, name: str) -> str:
     """Return the path of the file `name` in the code hash."""
     if code.kind is CodeKind.COMMAND:
         return normpath(Path(code.folder) / name)
@@ -207,12 +207,12 @@ def _path_of(code: UserCode, name: str) -> str:
     return str(path if not name else normpath(path.parent / name) if code.kind is CodeKind.FILE else name)
 
 
-def files_of(codes: Mapping[str, UserCode]) -> list[str]:
+def list_code_files(codes: Mapping[str, UserCode]) -> list[str]:
     """Return the files that running this code imports or reads."""
-    return sorted({_path_of(code, name) for code in codes.values() for name, _ in code.files})
+    return sorted({_find_path(code, name) for code in codes.values() for name, _ in code.files})
 
 
-def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> ParameterTable:
+def read_choice(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> ParameterTable:
     """Return the choice of the pilot from coordinates of a result.  Raises ResultError for another value."""
     for name in choice.parameters:
         if name not in data.coords or set(data[name].dims) != set(choice.by):
@@ -236,6 +236,6 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Para
     return ParameterTable(choice.parameters, choice.by, table)
 
 
-def point(space: CaseSpace, index: int) -> str:
+def format_point(space: CaseSpace, index: int) -> str:
     """Return the axis values of case `index`, such as "dictionary=gtransnet, epsilon=0.1, seed=3"."""
     return ", ".join(f"{name}={text_label(value)}" for name, value in space.point(index).items())

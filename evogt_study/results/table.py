@@ -71,14 +71,14 @@ def add_shapes(shapes: Shapes, axes: tuple[str, ...], stacks: Iterable[Stack]) -
                 return f"`{dim}` is a dimension in this run, but {other} in other runs"
         if (known.types, known.is_large) != (shape.types, shape.is_large):
             shape = replace(known, types=known.types | shape.types, is_large=known.is_large or shape.is_large)
-        if shape.is_large and common_type(shape.types).kind == "f":
+        if shape.is_large and find_common_type(shape.types).kind == "f":
             return f"`{name}` has integers above 2^53 in some runs and other numbers in other runs"
         shapes[key] = shape
         dims.update(shape.dims if shape.role != ATTRIBUTE else ())
     return None
 
 
-def common_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
+def find_common_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
     """Return the common NumPy dtype of `types`, which does not depend on their order."""
     return np.result_type(*sorted(types, key=str))
 
@@ -296,7 +296,7 @@ class Scalars:
 
     def put(self, cases: npt.NDArray[np.intp], values: npt.NDArray[Any], types: Iterable[np.dtype[Any]]) -> None:
         """Set the values of `cases`.  `types` has the dtypes of the numbers in all runs."""
-        dtype, own = common_type(types) if types else self.dtype, in_memory(values.dtype)
+        dtype, own = find_common_type(types) if types else self.dtype, in_memory(values.dtype)
         if dtype != self.dtype:
             cells = np.full(len(self.cells), pad_of(dtype), dtype)
             cells[self.present] = self.cells[self.present]

@@ -258,7 +258,7 @@ def _parse_ratio(text: str, space: CaseSpace, place: SourceLocation) -> tuple[st
 # --- decisions from finished runs -------------------------------------------------------------------------------------
 
 
-def _numbers(name: str, table: RunTable) -> npt.NDArray[np.float64] | None:
+def _read_numbers(name: str, table: RunTable) -> npt.NDArray[np.float64] | None:
     """Return a number for each case, or None if the variable has no numbers.  A run that is not ok has NaN."""
     column = table.columns.get(name)
     if column is None or not column.is_number:
@@ -272,7 +272,7 @@ def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ..
     if (pilot := phase.choice) is None:
         return ()
     most = f". The most frequent message is: {message}" if (message := table.commonest_message()) else ""
-    measured = _numbers(pilot.minimise, table)
+    measured = _read_numbers(pilot.minimise, table)
     if measured is None:
         reason = f"the runs returned no number of this name (returned: {', '.join(sorted(table.columns)) or 'none'})"
         if pilot.minimise in table.columns:
@@ -304,7 +304,7 @@ def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ..
 
 def decide_setups(precision: Precision, table: RunTable) -> dict[Labels, Decision]:
     """Return the decision of `decide` for each setup.  The two setups of a ratio share their decision."""
-    space, numbers = table.plan.space, _numbers(precision.variable, table)
+    space, numbers = table.plan.space, _read_numbers(precision.variable, table)
     seed = space.names.index(SEED)
     # a failed run is finished without a value, so that a setup with only failures does not need seeds without end
     both = (np.full(table.size, np.nan) if numbers is None else numbers, table.status != Status.not_run)
@@ -330,7 +330,7 @@ def _iterate_setups(labels: Sequence[Sequence[str]]) -> Iterator[tuple[tuple[int
         yield place, tuple(own[i] for own, i in zip(labels, place, strict=True))
 
 
-def precision_coordinates(precision: Precision, table: RunTable) -> dict[str, Any]:
+def make_precision_coordinates(precision: Precision, table: RunTable) -> dict[str, Any]:
     """Return coordinates with the number of seeds, half width and reason to stop of each setup."""
     others = [axis for axis in table.plan.space.axes if axis.name != SEED]
     shape, made = tuple(len(axis.values) for axis in others), decide_setups(precision, table)

@@ -38,7 +38,7 @@ from distributed.system import MEMORY_LIMIT
 from distributed.worker import Worker
 
 from evogt_study.errors import EvogtError, InputError, SweepError, shorten
-from evogt_study.results.provenance import package_code
+from evogt_study.results.provenance import hash_package
 from evogt_study.schema.records import NO_NEEDS, Case, Needs, RunRecords, concatenate_records
 from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import SHARED_FOLDER
@@ -259,9 +259,9 @@ class RunnerPool(WorkerPlugin):
 def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
     """Compute a batch with the `RunnerPool` called `name`.  Return pickled records, or the error."""
     try:
-        if code != package_code():  # before anything is unpacked, which may not be possible with other code
+        if code != hash_package():  # before anything is unpacked, which may not be possible with other code
             raise SweepError(
-                f"a worker has evogt-study {package_code()}, but this process has {code}. Install one version on both."
+                f"a worker has evogt-study {hash_package()}, but this process has {code}. Install one version on both."
             )
         worker, batch = get_worker(), pickle.loads(packed)  # noqa: S301  # from our client
         pool: Any = worker.plugins.get(name)
@@ -299,7 +299,7 @@ def prepare_workers(client: Client | None, options: RunOptions, name: str) -> It
             check_connection(client)
             raise SweepError(
                 f"the Dask workers cannot compute runs ({describe_error(error)}). Install evogt-study "
-                f"{package_code()} on the workers."
+                f"{hash_package()} on the workers."
             ) from None
         try:
             yield client, n_spare
@@ -409,7 +409,7 @@ class PlanBatches:
         self.offered.add(needs)
         batches = (Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder) for each in attempts)
         packed = [pickle.dumps(each, protocol=5) for each in batches]  # a scheduler passes on bytes unchanged
-        name, code = [self.executor.name] * len(packed), [package_code()] * len(packed)
+        name, code = [self.executor.name] * len(packed), [hash_package()] * len(packed)
         keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in packed]
         futures = self.client.map(compute_on_worker, name, code, packed, key=keys, pure=False, resources=resources)
         for future, attempt in zip(futures, attempts, strict=True):

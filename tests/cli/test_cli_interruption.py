@@ -13,7 +13,7 @@ import psutil
 import pytest
 from helpers import eventually, read_study
 
-from evogt_study.results.finished import shard_files, shard_folder
+from evogt_study.results.finished import list_shards, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import lock_result
 from evogt_study.workers.signals import defer_signals, handle_signals, parse_seconds
@@ -84,7 +84,7 @@ def call_evogt(*arguments):
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_keeps_finished_runs_for_status_summary_and_the_same_command(slow, name):
     process, path = slow()
-    eventually(lambda: shard_files(shard_folder(path)), process)
+    eventually(lambda: list_shards(shard_folder(path)), process)
     process.send_signal(getattr(signal, name))
     code, errors = wait_for_end(process)
     assert code == 130
@@ -151,7 +151,7 @@ def test_a_signal_before_anything_is_computed(slow, number, locked):
 
 def test_a_second_command_on_the_same_result_is_refused(slow):
     first, path = slow()
-    eventually(lambda: shard_files(shard_folder(path)), first)
+    eventually(lambda: list_shards(shard_folder(path)), first)
     first.send_signal(signal.SIGSTOP)  # it holds the lock however long the second takes to start
     second, _ = slow()
     code, errors = wait_for_end(second)
@@ -180,7 +180,7 @@ def test_status_and_summary_read_the_finished_runs_of_a_running_study(own_study,
     watch = [sys.executable, "-m", "evogt_study", "status", "--watch", "--html", str(page), str(path)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
-            eventually(lambda: shard_files(shard_folder(path)), process)
+            eventually(lambda: list_shards(shard_folder(path)), process)
             printed, errors = call_evogt("status", path, "--html", page)
             state, counts, *_ = printed.splitlines()
             assert re.fullmatch(

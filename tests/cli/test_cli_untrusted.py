@@ -16,7 +16,7 @@ import pytest
 from evogt_study.errors import ResultError
 from evogt_study.methods import code as user_code
 from evogt_study.methods import loading as methods
-from evogt_study.results.finished import describe, shard_folder, write_shard
+from evogt_study.results.finished import shard_folder, write_description, write_shard
 from evogt_study.results.netcdf import SCHEMA_VERSION, read_result
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import plan_study
@@ -55,7 +55,7 @@ def imported(folder):
 def started(study, path, which):
     """What is there of a result while some of its cases are finished."""
     plan = plan_study(study)[-1]
-    describe(path, study)
+    write_description(path, study)
     write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, [plan.case(index) for index in which])))
 
 
@@ -167,7 +167,7 @@ def test_code_runs_that_computed_the_result_or_is_named(own_study, result_of, ev
     ],
 )  # fmt: skip
 def test_an_invalid_declaration_is_refused(own_study, evogt, folder, text):
-    describe(folder / "own.nc", own_study(MARKED, AXES))
+    write_description(folder / "own.nc", own_study(MARKED, AXES))
     description = shard_folder(folder / "own.nc") / "study.json"
     description.write_text(json.dumps({**json.loads(description.read_text()), "study_code": text}))
     forget(folder)

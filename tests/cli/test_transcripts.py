@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import write_computed_result
 
-from evogt_study.results.finished import describe, shard_folder, write_shard
+from evogt_study.results.finished import shard_folder, write_description, write_shard
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
@@ -46,7 +46,7 @@ def add_half(folder):
     """`half.nc.shards`: half of the runs, as a killed command leaves them."""
     study = Study.from_file(folder / "own.toml")
     plan = plan_study(study)[-1]
-    describe(folder / "half.nc", study)
+    write_description(folder / "half.nc", study)
     records = compute_here(Batch.of(plan.spec, list(plan.cases())[6:]))
     write_shard(shard_folder(folder / "half.nc"), records)
 

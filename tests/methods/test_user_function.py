@@ -10,7 +10,7 @@ from helpers import read_study, read_table
 from evogt_study.errors import StudyError
 from evogt_study.methods.function import to_record
 from evogt_study.operations.verify import verify
-from evogt_study.results.dataset import dataset
+from evogt_study.results.dataset import to_dataset
 from evogt_study.results.netcdf import SCHEMA_VERSION, write_result
 from evogt_study.results.table import RunTable
 from evogt_study.schema.variables import LONGEST_NAME, RUN_METADATA, Status, status_codes
@@ -206,7 +206,7 @@ def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     plan = plan_study(study)[-1]
     table = RunTable(plan)
     table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
-    data = dataset(table, study)
+    data = to_dataset(table, study)
     ok = status_codes(data.run_status) == Status.ok
     data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
     write_result(tmp_path / "own.nc", {"main": data})

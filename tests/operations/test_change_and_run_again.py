@@ -132,13 +132,13 @@ def test_a_bug_in_ones_own_method_is_mended_and_failed_runs_are_in_nobodys_way(e
 
 def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, client, own_study, result_of, tmp_path):
     """As a command leaves them that was stopped."""
-    from evogt_study.results.finished import describe, write_shard
+    from evogt_study.results.finished import write_description, write_shard
     from evogt_study.study.plan import plan_study
     from evogt_study.workers.batch import Batch, compute_here
 
     path, source = tmp_path / "own.nc", "def method(seed, level):\n    return {'error': 1.0}\n"
     first = own_study(source, "[axes]\nseed = { count = 4 }\n[constants]\nlevel = 1\n")
-    describe(path, first)
+    write_description(path, first)
     runs = compute_here(Batch.of(first.spec, list(plan_study(first)[-1].cases())))
     write_shard(shard_folder(path), runs)
     other = own_study(source, "[axes]\nseed = { count = 2 }\n[constants]\nlevel = 1\n")

@@ -109,7 +109,7 @@ def test_what_takes_more_to_know(own, change):
 
 
 def test_other_code_of_the_package(own, monkeypatch):
-    monkeypatch.setattr(provenance, "package_code", lambda: "0.0.1 (code 01234567)")
+    monkeypatch.setattr(provenance, "hash_package", lambda: "0.0.1 (code 01234567)")
     assert complete_result(*own) is None
 
 

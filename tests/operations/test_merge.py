@@ -11,7 +11,7 @@ import evogt_study as evs
 from evogt_study.errors import InputError, ResultError, StoreWarning
 from evogt_study.operations.merge import merge
 from evogt_study.operations.verify import verify
-from evogt_study.results.finished import describe, shard_folder, write_shard
+from evogt_study.results.finished import shard_folder, write_description, write_shard
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import lock_result
@@ -56,7 +56,7 @@ def test_unfinished_runs_keep_the_types_that_they_returned(own_study, result_of,
     """Also runs that were added to a result and are not in it yet."""
     studies = [own_study(TYPED, f"[axes]\nseed = {seeds}\n") for seeds in ([0], [0, 1, 2], [3])]
     a, b = (result_of(study, tmp_path / name) for study, name in ((studies[0], "a.nc"), (studies[2], "b.nc")))
-    describe(a, studies[1])
+    write_description(a, studies[1])
     plan = plan_study(studies[1])[-1]
     write_shard(shard_folder(a), compute_here(Batch.of(plan.spec, [plan.case(1), plan.case(2)])))
     whole = own_study(TYPED, "[axes]\nseed = [0, 1, 2, 3]\n")

@@ -7,7 +7,7 @@ from helpers import PARABOLA, PILOTED
 
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
-from evogt_study.results.finished import describe, read_finished_runs, remove_shards, shard_folder, write_shard
+from evogt_study.results.finished import read_finished_runs, remove_shards, shard_folder, write_description, write_shard
 from evogt_study.study.plan import choose_parameters, plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -64,7 +64,7 @@ def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_o
 
 def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
     study, path = own_study(PARABOLA, PILOTED), folder / "results" / "own.nc"
-    describe(path, study)
+    write_description(path, study)
     write_runs(path, plan_study(study)[0], range(3))
     code, out, err = evogt("status", "own.toml")
     assert (code, err) == (0, "evogt: results/own.nc is not finished. These are its runs so far.\n")
@@ -77,7 +77,7 @@ def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
 
 def test_what_is_finished_can_be_opened(own_study, folder):
     study, path = own_study(PARABOLA, PILOTED), folder / "results" / "own.nc"
-    describe(path, study)
+    write_description(path, study)
     write_runs(path, plan_study(study)[0], range(3))
     with evs.open(path, pilot=True) as pilot:
         assert (pilot["run_status"].values == "ok").sum() == np.isfinite(pilot["error"].values).sum() == 3

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evogt_study.results.dataset import dataset, records_of
+from evogt_study.results.dataset import to_dataset, to_records
 from evogt_study.results.table import NOT_OK, RunTable
 from evogt_study.schema.records import COORDINATE, VARIABLE, RunRecords, Stack
 from evogt_study.schema.variables import Status
@@ -151,7 +151,7 @@ def test_runs_of_different_software_keep_their_own(own_study, plan):
     table = RunTable(plan)
     for number, versions in ((4, '{"v": 2}'), (1, '{"v": 1}'), (2, '{"v": 2}')):
         table.add(replace(records(plan, {number: {"v": 1.0}}), software=(versions,)))
-    data = dataset(table, own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n"))
+    data = to_dataset(table, own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n"))
     assert data.run_software.attrs["software_sets"] == '[{"v": 1}, {"v": 2}]'
     assert data.run_software.values.tolist() == [-1, 0, 1, -1, 1, -1]
 
@@ -217,5 +217,5 @@ def test_a_failed_run_that_is_several_cases_has_been_tried_once(small_study):
     table.add(records(plan, {0: Status.failed}))
     assert table.attempts.tolist() == [1, 1, 0, 0]  # transnet has no N1
     again = RunTable(plan)
-    again.add(records_of(dataset(table, study)))
+    again.add(to_records(to_dataset(table, study)))
     assert again.attempts.tolist() == [1, 1, 0, 0]

@@ -13,11 +13,11 @@ from evogt_study.errors import ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.results import finished as finished_runs
 from evogt_study.results.finished import (
-    describe,
     description_path,
     read_partial_result,
     remove_shards,
     shard_folder,
+    write_description,
     write_shard,
 )
 from evogt_study.schema.variables import Status
@@ -42,7 +42,7 @@ def synced(monkeypatch):
 def test_folders_of_results_and_shards_are_on_disk(own_study, result_of, tmp_path, synced):
     study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0]\n")
     path = tmp_path / "new" / "own.nc"
-    describe(path, study)
+    write_description(path, study)
     assert {tmp_path, tmp_path / "new"} <= set(synced)
     synced.clear()
     result_of(study, tmp_path / "newer" / "own.nc")
@@ -104,9 +104,9 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
     """The result appears and the shards go between the two looks."""
     study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]\n")
     plan, path = plan_study(study)[-1], tmp_path / "r.nc"
-    describe(path, study)
+    write_description(path, study)
     write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, list(plan.cases()))))
-    look = finished_runs.shard_files
+    look = finished_runs.list_shards
 
     def overtaken(folder):
         if not path.exists():
@@ -114,7 +114,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
             remove_shards(folder, (), description_path(path))
         return look(folder)
 
-    monkeypatch.setattr(finished_runs, "shard_files", overtaken)
+    monkeypatch.setattr(finished_runs, "list_shards", overtaken)
     if of == "a result":
         assert read_partial_result(path) is None  # but the result is whole now
     else:

@@ -23,7 +23,7 @@ from helpers import eventually, read_study
 
 import evogt_study as evs
 from evogt_study.errors import InputError, SweepError
-from evogt_study.results.finished import read_shard, shard_files, shard_folder
+from evogt_study.results.finished import list_shards, read_shard, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.workers import dask_executor
 from evogt_study.workers.dask_executor import CONNECTION_LOST
@@ -69,7 +69,7 @@ def test_a_scheduler_that_is_killed_loses_nothing_finished(recorded, start_sched
         return run, [scheduler, *workers]
 
     first, beside = start()
-    eventually(lambda: len(shard_files(shard_folder(path))) > 2, first)
+    eventually(lambda: len(list_shards(shard_folder(path))) > 2, first)
     killed = time.monotonic()
     beside[0].kill()
     output, errors = first.communicate(timeout=60)
@@ -81,7 +81,7 @@ def test_a_scheduler_that_is_killed_loses_nothing_finished(recorded, start_sched
         process.kill()
         process.wait(30)
     assert not path.exists()
-    kept = [key for shard in shard_files(shard_folder(path)) for key in read_shard(shard).phases[""].keys]
+    kept = [key for shard in list_shards(shard_folder(path)) for key in read_shard(shard).phases[""].keys]
     before = computed()
     assert 0 < len(kept) < 200
     assert len(set(kept)) == len(kept) <= len(before)
@@ -111,7 +111,7 @@ def test_a_worker_that_is_killed_costs_no_run_that_is_finished(
 
     def kill(event):
         if event.done and not kept:
-            kept.extend(key for shard in shard_files(shard_folder(path)) for key in read_shard(shard).phases[""].keys)
+            kept.extend(key for shard in list_shards(shard_folder(path)) for key in read_shard(shard).phases[""].keys)
             first.kill()
             start_worker(address, "three")
 
@@ -143,7 +143,7 @@ def test_a_connection_that_is_lost_anywhere_gives_one_message(recorded, start_sc
         with pytest.raises(SweepError, match=CONNECTION_LOST):
             evs.run(study, client=client, output=path, listener=kill)
         done = events[-1].done
-        assert sum(len(read_shard(shard).phases[""].keys) for shard in shard_files(shard_folder(path))) == done > 0
+        assert sum(len(read_shard(shard).phases[""].keys) for shard in list_shards(shard_folder(path))) == done > 0
         # the client tries to connect again, and may have given up already
         with pytest.raises((SweepError, InputError), match="connection to (the Dask|a) scheduler"):
             evs.run(study, client=client, output=path)

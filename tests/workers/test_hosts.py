@@ -9,7 +9,7 @@ import pytest
 from helpers import eventually, read_study
 
 import evogt_study as evs
-from evogt_study.results.finished import shard_files, shard_folder
+from evogt_study.results.finished import list_shards, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 
 pytestmark = pytest.mark.long
@@ -105,7 +105,7 @@ def test_a_host_that_is_lost_and_one_that_joins(hosts, start_scheduler, start_wo
     run = subprocess.Popen([*hosts[0], *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with run:
         eventually(lambda: all((tmp_path / f"host{number}" / "computed").exists() for number in (1, 2)), run)
-        eventually(lambda: len(shard_files(shard_folder(path))) > 2, run)
+        eventually(lambda: len(list_shards(shard_folder(path))) > 2, run)
         if lost == "link":
             subprocess.run([*hosts[1], "ip", "link", "set", "eth0", "down"], check=True)
         else:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from helpers import read_study
 
-from evogt_study.results.finished import shard_files, shard_folder
+from evogt_study.results.finished import list_shards, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 
 pytestmark = pytest.mark.long
@@ -54,7 +54,7 @@ def kill_at_random(study, path, kills, temporary, place, workers):
         try:
             code = process.wait(0.05)
         except subprocess.TimeoutExpired:
-            progress = len(shard_files(shard_folder(path)))
+            progress = len(list_shards(shard_folder(path)))
             if made < kills and progress > seen:
                 children = find_runners(*(workers or [process]))
                 if made == 0 or rng.random() < 0.15:  # the command takes seconds to start again

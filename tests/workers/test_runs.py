@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import evogt_study as evs
 from evogt_study.errors import StudyError, SweepError
 from evogt_study.operations.run import run_task
-from evogt_study.results.finished import shard_files, shard_folder
+from evogt_study.results.finished import list_shards, shard_folder
 from evogt_study.schema.variables import status_codes
 from evogt_study.workers.runner import RunOptions
 
@@ -236,7 +236,7 @@ def test_a_study_stops_after_too_many_failures_and_keeps_them(own_study, client,
     study = own_study("def method(seed):\n    raise ValueError('never')\n", "[axes]\nseed = { count = 5000 }")
     with pytest.raises(SweepError, match=r"stopped after \d+ failed runs \(the limit is 5\), most often: ValueError"):
         evs.run(study, client=client, output=tmp_path / "own.nc", max_failures=5)
-    assert shard_files(shard_folder(tmp_path / "own.nc"))
+    assert list_shards(shard_folder(tmp_path / "own.nc"))
 
 
 # --- starting and sharing ---------------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def running(own_study, tmp_path):
     command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", "own.nc", "--workers", "4"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
-    while not shard_files(shard_folder(tmp_path / "own.nc")) and time.monotonic() < end:
+    while not list_shards(shard_folder(tmp_path / "own.nc")) and time.monotonic() < end:
         time.sleep(0.05)
     yield process, psutil.Process(process.pid).children(recursive=True)
     process.kill()
