@@ -23,8 +23,6 @@ from evogt_study.pde.numerics import Array, TimeGrid
 
 _MAX_POINTS = 4_000_000
 """Largest number of unknowns of a grid.  A field then takes 32 MB of memory."""
-SCATTERED = 1000
-"""Number of points for the check that a diffusion is constant."""
 ADVANCED = (ImplicitMidpoint, StabilizedSemiImplicit)
 """Integrators with steps that are divisions in the sine modes."""
 MAX_FOLDED = 640
@@ -171,7 +169,7 @@ def find_constant_diffusion(problem: Problem) -> float:
         raise ProblemError("finite differences must have a constant `diffusion`, got one that depends on t")
     # multiples of independent irrational numbers modulo one fill the cube evenly (Weyl)
     steps = np.sqrt(np.array([2.0, 3.0, 5.0][: problem.dimension]))
-    values = problem.diffusion(np.arange(1, SCATTERED + 1)[:, None] * steps % 1.0, np.zeros(1))
+    values = problem.diffusion(np.arange(1, 1001)[:, None] * steps % 1.0, np.zeros(1))
     smallest, largest = float(values.min()), float(values.max())
     if not (smallest == largest and 0.0 < smallest < np.inf):
         got = f"values from {smallest:.6g} to {largest:.6g}"

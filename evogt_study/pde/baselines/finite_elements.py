@@ -299,8 +299,7 @@ def solve_fields_by_elements(
 def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None) -> ElementSolution:
     """Solve `problem` by P1 elements with `unknowns` interior vertices per direction and the implicit midpoint rule."""
     check_admitted(problem)
-    check_mesh_size(problem.dimension, unknowns, degree)
-    degree = DEGREES[problem.dimension] if degree is None else degree
+    degree = check_mesh_size(problem.dimension, unknowns, degree)
     space = make_element_space(problem.domain, 1, int(unknowns) + 1, int(degree), "unknowns")
     times = grid.midpoints[:1] if problem.diffusion.steady else grid.midpoints
     at_once = max(1, MAX_QUADRATURE_NODES // len(space.interior.rule.weights))
@@ -316,8 +315,8 @@ def check_admitted(problem: Problem) -> None:
         raise ProblemError("p1_fem must have a problem without `potential`. State -F'(u) as `reaction`")
 
 
-def check_mesh_size(dimension: int, unknowns: int, degree: int | None = None) -> None:
-    """Raise ParameterError if `unknowns` or `degree` is invalid for `p1_fem`, without building the space."""
+def check_mesh_size(dimension: int, unknowns: int, degree: int | None = None) -> int:
+    """Raise ParameterError if `unknowns` or `degree` is invalid for `p1_fem`, and return the degree."""
     degree = DEGREES[dimension] if degree is None else degree
     if not isinstance(unknowns, (int, np.integer)) or isinstance(unknowns, bool) or unknowns < 1:
         raise ParameterError("unknowns", "an integer of at least 1", unknowns)
@@ -328,6 +327,7 @@ def check_mesh_size(dimension: int, unknowns: int, degree: int | None = None) ->
         wanted = f"so few that the elements have at most {MAX_QUADRATURE_NODES:,} quadrature nodes"
         where = f"{count:,} nodes in {dimension}-D with degree {degree}"
         raise ParameterError("unknowns", wanted, unknowns, where=where, remedy="use fewer unknowns or a lower degree")
+    return degree
 
 
 def count_nodes(dimension: int, unknowns: int, degree: int | None = None) -> int:

@@ -361,12 +361,6 @@ class Problem:
             raise ProblemError(f"`faces` must be the natural faces of the domain ({wanted}), got {got}")
 
     @property
-    def plain(self) -> bool:
-        """True if the equation is u_t = div(a grad u) - F'(u) + f with a scalar a and Dirichlet data."""
-        extra = self.advection is not None or self.reaction is not None or self.domain.natural
-        return not (extra or isinstance(self.diffusion, Tensor))
-
-    @property
     def is_linear(self) -> bool:
         """True if the problem has no potential and no nonlinear reaction."""
         return self.potential is None and not isinstance(self.reaction, NonlinearReaction)
@@ -474,12 +468,8 @@ def _check_fluxes(problem: Problem, rule: Quadrature, flux: Sequence[SpaceTimeFu
 
 def check_terms(problem: Problem, method: str) -> None:
     """Raise ProblemError for a term that a `method` for scalar diffusion does not support."""
-    terms = {
-        "diffusion tensor": isinstance(problem.diffusion, Tensor),
-        "advection": problem.advection is not None,
-        "reaction": problem.reaction is not None,
-    }
-    extra = [name for name, there in terms.items() if there]
+    terms = isinstance(problem.diffusion, Tensor), problem.advection is not None, problem.reaction is not None
+    extra = [name for name, there in zip(("diffusion tensor", "advection", "reaction"), terms, strict=True) if there]
     if extra:
         got = f"one with {' and '.join(extra)}"
         raise ProblemError(f"a problem for {method} must have scalar diffusion and a source only, got {got}")

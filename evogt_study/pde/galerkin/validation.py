@@ -39,8 +39,6 @@ _NODES_AT_ONCE = 512
 """Number of nodes in a block of features, gradients and products.  An array of 240 features takes 1 MB."""
 FEATURE_NODES_AT_ONCE = 4096
 """Number of nodes in a block of features without gradients, which saves a quarter of the time of blocks of 512."""
-QUARTERS = 4
-"""Number of equal time intervals.  The cross-grid defects compare the stiffness at the ends of the intervals."""
 COEFFICIENT_REFERENCES = ("eigendecomposition", "dop853")
 _NOT_STEADY = (
     "`coefficient_reference` eigendecomposition needs a linear problem without advection whose terms do not depend "
@@ -231,7 +229,7 @@ def measure_cross_grid(
     basis, mass_defect = assessed
     faces = {face.face: evaluate_on_face(space, basis.rule.faces[face.face]) for face in problem.faces}
     stiffness, _ = assemble_operator(basis, problem, faces)
-    times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if system.autonomous else None].tolist()
+    times = np.linspace(0.0, final_time, 5)[: 1 if system.autonomous else None].tolist()
 
     # in the spectral norm, like the paper's defects (app:cross_grid)
     def measure_difference(t: float) -> float:
