@@ -1,7 +1,7 @@
 """Spaces and time grids that tests of the PDE wing share."""
 
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import retain, trial_functions, weighted_svd
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 
 

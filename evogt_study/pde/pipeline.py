@@ -12,15 +12,18 @@ import numpy as np
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.galerkin import validation
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.retained_space import (
+from evogt_study.pde.galerkin.system import (
     DECOMPOSITIONS,
+    GalerkinSystem,
     RetainedSpace,
     TrialFunctions,
     WeightedSVD,
+    assemble,
+    check_diffusion,
     retain,
+    sample_data,
     trial_functions,
 )
-from evogt_study.pde.galerkin.system import GalerkinSystem, assemble, check_diffusion, sample_data
 from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator
 from evogt_study.pde.integrators.runge_kutta import RungeKutta

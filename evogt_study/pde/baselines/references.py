@@ -26,7 +26,7 @@ from evogt_study.pde.baselines.finite_difference import (
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import Domain, describe_domain, make_domain
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.retained_space import evaluate_trial
+from evogt_study.pde.galerkin.system import evaluate_trial
 from evogt_study.pde.numerics import (
     MAX_GAUSS_POINTS,
     MAX_NODES,

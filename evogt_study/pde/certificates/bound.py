@@ -39,7 +39,7 @@ from evogt_study.pde.dictionaries.base import FirstOrder
 from evogt_study.pde.domains import Box, Domain
 from evogt_study.pde.domains.box import to_box
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_retained
+from evogt_study.pde.galerkin.system import RetainedSpace, evaluate_retained
 from evogt_study.pde.galerkin.validation import AtNodes
 from evogt_study.pde.numerics import Array, QuadratureRule, TimeGrid, Trajectory
 from evogt_study.pde.pipeline import Share, Solution

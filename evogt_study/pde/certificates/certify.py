@@ -36,8 +36,14 @@ from evogt_study.pde.certificates.functions import (
 from evogt_study.pde.domains import Box, Domain, UnitCube
 from evogt_study.pde.domains.box import DIRECTIONS, to_box
 from evogt_study.pde.galerkin.problem import Problem, Tensor
-from evogt_study.pde.galerkin.retained_space import RetainedSpace, retain, trial_functions, weighted_svd
-from evogt_study.pde.galerkin.system import GalerkinSystem, assemble_gram
+from evogt_study.pde.galerkin.system import (
+    GalerkinSystem,
+    RetainedSpace,
+    assemble_gram,
+    retain,
+    trial_functions,
+    weighted_svd,
+)
 from evogt_study.pde.integrators.runge_kutta import advance
 from evogt_study.pde.integrators.tableaus import RadauIIA3
 from evogt_study.pde.numerics import Array, TimeGrid, Trajectory

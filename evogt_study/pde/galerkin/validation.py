@@ -17,13 +17,14 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.base import Features
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.galerkin.retained_space import RetainedSpace, evaluate_retained
 from evogt_study.pde.galerkin.system import (
     DenseBasis,
     GalerkinSystem,
+    RetainedSpace,
     assemble_gram,
     assemble_operator,
     evaluate_on_face,
+    evaluate_retained,
 )
 from evogt_study.pde.numerics import Array, Quadrature, Trajectory
 

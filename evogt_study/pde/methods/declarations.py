@@ -14,7 +14,7 @@ from evogt_study.errors import AccuracyWarning, ParameterError, StudyError, warn
 from evogt_study.pde.baselines.references import NAMES as REFERENCES
 from evogt_study.pde.baselines.references import StoredSolution, resolve_reference
 from evogt_study.pde.dictionaries import FAMILIES, Dictionary
-from evogt_study.pde.galerkin.retained_space import DECOMPOSITIONS
+from evogt_study.pde.galerkin.system import DECOMPOSITIONS
 from evogt_study.pde.galerkin.validation import COEFFICIENT_REFERENCES
 from evogt_study.pde.integrators import INTEGRATORS, Integrator
 from evogt_study.pde.numerics import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, TriangleRule

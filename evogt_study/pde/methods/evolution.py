@@ -23,8 +23,16 @@ from evogt_study.pde.certificates.bound import list_knot_steps
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.domains import Box
 from evogt_study.pde.galerkin.problem import Problem, Separable
-from evogt_study.pde.galerkin.retained_space import SVD, RetainedSpace, retain, trial_functions, weighted_svd
-from evogt_study.pde.galerkin.system import DenseBasis, check_diffusion, evaluate_on_face
+from evogt_study.pde.galerkin.system import (
+    SVD,
+    DenseBasis,
+    RetainedSpace,
+    check_diffusion,
+    evaluate_on_face,
+    retain,
+    trial_functions,
+    weighted_svd,
+)
 from evogt_study.pde.galerkin.validation import CoefficientReference, energy_history, norm_history, relative_errors
 from evogt_study.pde.integrators import flux_system
 from evogt_study.pde.integrators.flux_system import FieldSolution

@@ -7,8 +7,7 @@ from wing import make_space
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
-from evogt_study.pde.galerkin.retained_space import trial_functions
-from evogt_study.pde.galerkin.system import assemble
+from evogt_study.pde.galerkin.system import assemble, trial_functions
 from evogt_study.pde.galerkin.validation import (
     evaluate_basis,
     measure_cross_grid,

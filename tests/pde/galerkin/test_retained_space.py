@@ -7,7 +7,7 @@ from wing import make_space
 from evogt_study.errors import EmptySpaceError
 from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.galerkin.retained_space import (
+from evogt_study.pde.galerkin.system import (
     TrialFunctions,
     retain,
     trial_functions,

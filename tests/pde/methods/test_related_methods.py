@@ -8,7 +8,7 @@ import pytest
 import evogt_study as evs
 from evogt_study import pde
 from evogt_study.pde.certificates.certify import make_norm_matrix, measure_dual_norm
-from evogt_study.pde.galerkin.retained_space import decompose_mass, retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import decompose_mass, retain, trial_functions, weighted_svd
 
 ROOT = Path(__file__).parents[3]
 HEAT = """
