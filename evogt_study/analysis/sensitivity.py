@@ -22,8 +22,7 @@ from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, compute_fi
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, read_direction, status_codes
 
 PARAMETER, OTHER, SOURCE, AXIS = "parameter", "other", "source", "axis"
-RUN, _MEAN = "run", "mean"
-"""Estimands: shares of the variance of one run with a fresh seed, or of the mean over the seeds."""
+RUN, _MEAN = "run", "mean"  # shares of the variance of one run with a fresh seed, or of the mean over the seeds
 _METHODS = SALTELLI, MORRIS, CHAOS, SHAPLEY = "saltelli", "morris", "polynomial_chaos", "shapley"
 STATUS = "run_status"
 _LONG_NAMES = {
@@ -34,8 +33,7 @@ _LONG_NAMES = {
     "n_ok": "number of units with all runs", "n_planned": "number of planned units",
     NOTE: "warnings about the indices",
 }  # fmt: skip
-_DIMS = {"second_order": (PARAMETER, OTHER), "seed_share": (), "unexplained": ()}
-"""Dimensions of the outputs that do not have one value for each parameter."""
+_DIMS = {"second_order": (PARAMETER, OTHER), "seed_share": (), "unexplained": ()}  # others: one for each parameter
 LOST = "runs without a value are left out (the sensitivity of run_status shows why they fail)"
 
 

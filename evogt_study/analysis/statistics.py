@@ -36,14 +36,10 @@ _TAILS: Mapping[str, Callable[[Array], Array | Counts]] = {
 }  # fmt: skip
 _PLAIN = {
     "n_ok": "number of units without a missing run", "n_planned": "number of planned units",
+    "tail_index": "Hill's estimate of the tail index", "largest_share": "share of the largest value in the mean",
     NOTE: "warnings about the interval of the mean or of the standard deviation",
-    "tail_index": "Hill's estimate of the tail index",
-    "largest_share": "share of the largest value in the mean",
 }  # fmt: skip
-_METHODS = {
-    "bootstrap-t": "bootstrap-t", "student": "Student", "order": "order statistics", "bonett": "Bonett",
-    "percentile": "percentile bootstrap",
-}  # fmt: skip
+_METHODS = {"student": "Student", "order": "order statistics", "bonett": "Bonett", "percentile": "percentile bootstrap"}
 
 
 class IncompleteWarning(UserWarning):
@@ -227,9 +223,8 @@ def summary(
         pooled = dict.fromkeys(means, unlike)
         if laid_out.within > 1 and incomplete != OMIT:
             every, setups = laid_out.blocks(samples), np.asarray(laid_out.blocks(once).any(axis=-2))
-            pooled = dict.fromkeys(means, compute_unit_means(unlike, every, setups, incomplete)) | dict.fromkeys(
-                shares, every
-            )
+            of_means = compute_unit_means(unlike, every, setups, incomplete)
+            pooled = dict.fromkeys(means, of_means) | dict.fromkeys(shares, every)
         found = [
             share_interval(pooled[name], interval.confidence) if name in shares else each(pooled.get(name, unlike))
             for name, each in computed.items()
@@ -249,8 +244,7 @@ def summary(
         found[name].attrs["units"] = "1" if name in _PLAIN else unit
         if name.endswith((CI, _ERROR)) or name == "std":
             found[name].attrs["comment"] = "NaN below two units"
-    bounds = BOUNDS if BOUND in found.dims else {}
-    return found.assign_coords(keep_coordinates(values, dims) | bounds)
+    return found.assign_coords(keep_coordinates(values, dims) | (BOUNDS if BOUND in found.dims else {}))
 
 
 def compute_unit_means(whole: Array, every: Array, planned: Bools, incomplete: str) -> Array:
@@ -319,14 +313,9 @@ def _are_two_valued(values: xr.DataArray) -> bool:
     """Return True if all values are 0 or 1, or booleans, and read only the slabs that decide."""
     if values.dtype.kind == "b" or values.attrs.get("flag_meanings") == TRUTH_MEANINGS:
         return True
-    known = False
-    for slab in slabs(values.shape):
-        part = np.asarray(values.variable[slab].values, dtype=float)
-        if not np.isnan(part).all():
-            known = kernels.is_two_valued(part)
-            if not known:
-                return False
-    return known
+    parts = (np.asarray(values.variable[slab].values, dtype=float) for slab in slabs(values.shape))
+    decisions = (kernels.is_two_valued(part) for part in parts if not np.isnan(part).all())
+    return next(decisions, False) and all(decisions)
 
 
 def _describe_statistic(of: str, kind: str, how: Interval, pooled: bool, share: bool) -> str:
@@ -335,7 +324,7 @@ def _describe_statistic(of: str, kind: str, how: Interval, pooled: bool, share: 
     if kind == _INTERVAL:
         method = how.chosen if of == how.of else Interval(of).chosen
         method = "percentile" if pooled and method == "bonett" else method  # units of several values
-        label = "Wilson" if share else _METHODS[method]
+        label = "Wilson" if share else _METHODS.get(method, method)
         return f"{100.0 * how.confidence:g}% confidence interval ({label}) of the {text}"
     return f"standard error of the {text}" if kind == _ERROR else text
 

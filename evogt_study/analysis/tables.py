@@ -1,7 +1,4 @@
-"""Format statistics as tables in text, Markdown, LaTeX or CSV.
-
-A cell has one number, or all statistics if there are axes across.  k/n means that k of n planned runs have a value.
-"""
+"""Format statistics as tables in text, Markdown, LaTeX or CSV.  k/n means that k of n planned runs have a value."""
 
 from __future__ import annotations
 
@@ -35,14 +32,12 @@ from evogt_study.text import escape_text
 
 NOTATIONS = ("auto", "scientific", "plain")
 FORMATS = ("text", "markdown", "latex", "csv")
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    character: "\\" + character for character in "_%&#${}"
-}
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX |= {character: "\\" + character for character in "_%&#${}"}
+# LaTeX macro for two-line entries, which several tables of a document may define
 MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
-"""LaTeX macro for the two-line entries in the tables of the paper.  A document may have several tables."""
 EOC = "EOC"  # heading of an order: experimental order of convergence
-DEFAULT_OVER, _NONE = ("seed",), "none"
-"""Default of `over`, and its value for single runs."""
+DEFAULT_OVER, _NONE = ("seed",), "none"  # of `over`, and its value for single runs
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -442,13 +437,10 @@ def format_shares(
     data: xr.Dataset, variable: str, request: TableRequest, over: tuple[str, ...] | None, log: bool = False
 ) -> str:
     """Return the table of the sensitivity of a variable over a sample, by default over the only sample."""
-    values, numbers = (
-        data[variable if variable == STATUS else find_variables(data, variable)[0]],
-        request.numbers,
-    )
+    values = data[variable if variable == STATUS else find_variables(data, variable)[0]]
     options: Any = {"interval": request.interval, "missing": request.missing, "planned": data["run_key"]}
     found = check_known(sensitivity(values, over, log=log, **options), values)
-    return format_sensitivity(found, request.form, replace(numbers, notation="plain"))
+    return format_sensitivity(found, request.form, replace(request.numbers, notation="plain"))
 
 
 def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
@@ -474,9 +466,8 @@ def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFor
         counts = {name: found[name].expand_dims({PARAMETER: table[PARAMETER].values}, -1) for name in COUNTS}
         header, body = make_table(table.assign(counts)).flatten(numbers)
         for cells in (each for each in body if each[header.index(PARAMETER)] == DRAWN):  # only the share is known
-            cells[:] = [
-                "" if name.startswith("first_order") else cell for name, cell in zip(header, cells, strict=True)
-            ]
+            named = zip(header, cells, strict=True)
+            cells[:] = ["" if name.startswith("first_order") else cell for name, cell in named]
         parts.append(render_table(header, body, form))
     if form in ("text", "markdown"):
         lines = [note for note in dict.fromkeys(np.ravel(found[NOTE].values).tolist()) if note]

@@ -18,8 +18,7 @@ import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 from evogt_study.inference.kernels import Array, Bools, divide
 
 ESTIMANDS = WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
-RATIO, DIFFERENCE, SHARE, MARGIN = "ratio", "difference", "share", "margin"
-"""Scales of an effect: "share" is a difference of shares of ones, and "margin" is wins less losses per run."""
+RATIO, DIFFERENCE, SHARE, MARGIN = "ratio", "difference", "share", "margin"  # margin: wins less losses per run
 MIN_UNITS = {GEOMETRIC_MEAN: 3, MEAN: 8}  # from 8 differences on, their skewness shows whether the tail is seen
 Ends = tuple[float, float]
 

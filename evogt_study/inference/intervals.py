@@ -13,12 +13,9 @@ from evogt_study.inference.kernels import Array, divide, kernel_of, logarithms, 
 from evogt_study.inference.means import normal_quantile, student_quantile, unit_sums
 
 CONFIDENCE = 0.95
-RESAMPLES, BOOTSTRAP_SEED = 999, 0
-"""Number of resamples, with 25 beyond each 2.5 % quantile, and their seed.  1999 resamples had the same coverage."""
-MIN_UNITS = 6
-"""Smallest number of units for the default intervals.  The range of 5 values contains the median with only 94 %."""
-NO_SPREAD = 1e-12
-"""Variance of a resample, relative to its sample, at which its values count as equal.  Rounding leaves 1e-16 n."""
+RESAMPLES, BOOTSTRAP_SEED = 999, 0  # 25 resamples beyond each 2.5 % quantile; 1999 resamples had the same coverage
+MIN_UNITS = 6  # for the default intervals: the range of 5 values contains the median with only 94 %
+NO_SPREAD = 1e-12  # variance of a resample, relative to its sample, of equal values: rounding leaves 1e-16 n
 _OF_MEANS, _OF_MEANS_ONLY = ("mean", "geometric_mean"), ("bootstrap-t", "student")
 _METHODS = (*_OF_MEANS_ONLY, "order", "percentile", "bonett")
 

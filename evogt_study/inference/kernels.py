@@ -16,8 +16,7 @@ Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 Kernel = Callable[[Array], Array]
-HEAVY = 1.5
-"""Tail index below which a mean is unreliable.  The limit is below 2, since estimates from few values scatter."""
+HEAVY = 1.5  # tail index below which a mean is unreliable: below 2, since estimates from few values scatter
 
 
 def count(samples: Array) -> Counts:
@@ -101,15 +100,10 @@ def is_two_valued(samples: Array) -> bool:
     return bool(known.size) and bool(np.isin(known, (0.0, 1.0)).all())
 
 
-STATISTICS: Mapping[str, tuple[Kernel, str]] = {
-    "mean": (mean, "mean"),
-    "std": (std, "sample standard deviation (divisor n - 1)"),
-    "median": (median, "median"),
-    "geometric_mean": (geometric_mean, "geometric mean"),
-    "min": (minimum, "minimum"),
-    "max": (maximum, "maximum"),
-}
-"""Kernel and long name of each statistic, except quantiles such as q25 and q97.5."""
+STATISTICS: Mapping[str, tuple[Kernel, str]] = {  # kernels and long names
+    "mean": (mean, "mean"), "std": (std, "sample standard deviation (divisor n - 1)"), "median": (median, "median"),
+    "geometric_mean": (geometric_mean, "geometric mean"), "min": (minimum, "minimum"), "max": (maximum, "maximum"),
+}  # fmt: skip
 
 
 def kernel_of(name: str) -> tuple[Kernel, str]:

@@ -1,8 +1,7 @@
-"""Estimate means and ratios of means, and resample sampling units.
+"""Estimate means and ratios of means R = sum_u X_u / sum_u c_u over sampling units u, and resample units.
 
-A mean is a ratio R = sum_u X_u / sum_u c_u with the sum X_u and the number c_u of a unit's values.  For a ratio of
-means, c_u are the values of the second mean.  With e_u = X_u - R c_u, the standard error is sqrt(n / (n - 1) sum_u
-e_u^2) / sum_u c_u.
+X_u is the sum and c_u the number of a unit's values, or the values of the second mean.  With e_u = X_u - R c_u, the
+standard error is sqrt(n / (n - 1) sum_u e_u^2) / sum_u c_u.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array, Bools, Kernel
 
-BATCH = 2**21
-"""Number of counts or resampled values in memory at a time, which take 16 MB."""
-_KEPT = 2**24
-"""Largest number of counts in the cache for one sample size: 32 MB, for 16,000 seeds."""
+BATCH = 2**21  # counts or resampled values in memory at a time, which take 16 MB
+_KEPT = 2**24  # counts in the cache for one sample size: 32 MB, for 16,000 seeds
 _Counts = npt.NDArray[np.uint16]
 
 

@@ -1,7 +1,6 @@
-"""Fit polynomials to any sample by least squares, for Sobol indices and Shapley effects.
+"""Fit products of polynomials of ranks to any sample by least squares, for Sobol indices and Shapley effects.
 
-A term is a product of polynomials of the parameters' ranks, which are orthonormal on the sample.  A quasi-norm limits
-the degrees of the terms (Blatman & Sudret, J. Comput. Phys. 230, 2011), and leave-one-out errors choose the terms.
+A quasi-norm limits the degrees (Blatman & Sudret, J. Comput. Phys. 230, 2011), leave-one-out errors choose the terms.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import student_quantile
 from evogt_study.inference.sensitivity import Moments, compute_noise_grams
 
-Term = tuple[tuple[int, int], ...]
-"""A product of polynomials, given by (parameter, degree) of each factor."""
+Term = tuple[tuple[int, int], ...]  # a product of polynomials, given by (parameter, degree) of each factor
 MIN_POINTS = 20  # a straight line in each of three parameters has six points a term
 POINTS_A_TERM = 3  # leave-one-out favours fits of fewer, but they have large errors
 _MAX_TERMS = 300  # a fit of 1,000 points in 0.2 s, and more did not lower the errors of Ishigami and g-function

@@ -1,11 +1,8 @@
 """Split a variance among parameters and seeds, compute elementary effects and test the dependence of parameters.
 
-E_u(i, s) is the effect of a subset u of the parameters at point i for seed s.  In its Gram matrix K_u[s, s'] = mean_i
-E_u(i, s) E_u(i, s'), products of two different seeds estimate the component V_u of the mean over the seeds.  The rest
-of the diagonal estimates the component of the seeds.  Only the intervals depend on the random streams.
-
-A part is an array (3,) of a component or a share and its limits.  Limits of a sum add the squared distances of its
-independent parts (Zou & Donner, Stat. Med. 27, 2008).
+E_u(i, s) is the effect of a subset u of the parameters at point i for seed s.  In K_u[s, s'] = mean_i E_u(i, s) E_u(i,
+s'), two different seeds estimate the component of the mean, and the rest of the diagonal the component of the seeds.  A
+part (3,) is a component or a share with its limits, which add as in Zou & Donner (Stat. Med. 27, 2008).
 """
 
 from __future__ import annotations
@@ -27,8 +24,7 @@ MIN_BLOCKS = 2  # fewer have no spread
 DEPENDENCE_BINS = 4  # ranges of equally many points, whose numbers the chi^2 test compares
 DEPENDENCE_LEVEL = 0.01  # level of all tests of independence of a sample together
 _MAX_ROUNDING = 8 * np.finfo(float).eps  # spread, relative to the largest, of one number that was rounded
-Components = dict[tuple[int, ...], Array]
-"""A part of the variance for each subset of the axes."""
+Components = dict[tuple[int, ...], Array]  # a part of the variance for each subset of the axes
 
 
 def add_parts(parts: Iterable[Array]) -> Array:

@@ -1,7 +1,4 @@
-"""Choose the number of seeds that a setup needs for its target precision.
-
-The first n values of a setup in the order of its seeds determine n, so the decision does not depend on the workers.
-"""
+"""Choose the number of seeds for a target precision from the first n values of a setup in the order of its seeds."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from evogt_study.plots import groups, style
 from evogt_study.plots.canvas import Canvas, PlottedFigure, make_canvas, make_panels
 from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.values import text_label, to_canonical
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import RUN_METADATA, Status, status_codes
 
 MAX_WHOLE_BAND = 20  # with more runs, a band shows the 5 % to 95 % quantiles
 GRID_POINTS = 200  # of the common grid for runs with different points
@@ -95,13 +95,15 @@ def _explain_band(runs: groups.GroupedRuns) -> str:
     return f"line: median; band: {part} runs over {', '.join(runs.over)}"
 
 
-# a mode, node or feature is not a quantity, and singular values have the kind `spectrum`
-def is_time_series(data: xr.Dataset, variable: str) -> bool:
-    """Return True if a variable has one numeric dimension besides the axes to draw a line over."""
+def is_time_series(data: xr.Dataset, variable: str, request: PlotRequest | None = None) -> bool:
+    """Return True if a variable has values along one numeric dimension besides the axes to draw a line over."""
     own = groups.find_own_dimensions(data, variable)
-    if len(own) != 1 or data[variable].dtype.kind not in "iuf" or own[0] in ("mode", "node", "feature"):
+    if len(own) != 1 or data[variable].dtype.kind not in "iuf" or variable in RUN_METADATA:
         return False
-    return data.sizes[own[0]] > 1 and (own[0] not in data.coords or data[own[0]].dtype.kind in "iuf")
+    # a mode, node or feature is not a quantity, and singular values have the kind `spectrum`
+    along = own[0] not in ("mode", "node", "feature") and data.sizes[own[0]] > 1
+    numeric = own[0] not in data.coords or data[own[0]].dtype.kind in "iuf"
+    return along and numeric and bool(np.isfinite(data[variable].values).any())
 
 
 def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:

@@ -94,11 +94,9 @@ def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: st
             points = sample[(sample < ends[-1, 0]) | (sample > ends[-1, 1])]
     # neighbours in value go to different sides, so that they do not hide each other
     spread = (np.arange(len(points)) * _GOLDEN) % 1.0 - 0.5 if len(points) > 1 else 0.0 * points
-    axes.plot(
-        centre + (0.3 if many else 0.7) * width * spread, points, color=mark.colour, marker=mark.marker,
-        linestyle="none", markersize=2.0 if many else 3.0, markeredgewidth=0.0,
-        alpha=0.55 if len(points) > 1 else 1.0, gid="runs",
-    )  # fmt: skip
+    part, size = (0.3, 2.0) if many else (0.7, 3.0)
+    alpha = 0.55 if len(points) > 1 else 1.0
+    style.draw_runs(axes, centre + part * width * spread, points, mark, markersize=size, alpha=alpha)
     if len(sample) > 1:
         bar, median = [centre - 0.45 * width, centre + 0.45 * width], [np.median(sample)] * 2
         if many:  # the median is on dark boxes
@@ -201,10 +199,8 @@ def _draw_series(
         axes.fill_between(x[order], *band, color=mark.colour, alpha=0.2, linewidth=0)
     elif runs.largest > 1 and len(order):
         points = [(beside[i], value) for i in order for value in samples[i]]
-        axes.plot(
-            *np.array(points).T, color=mark.colour, marker=mark.marker, linestyle="none", markersize=2.2, alpha=0.4,
-            markeredgewidth=0.0, gid="runs",
-        )  # fmt: skip
+        across, up = np.array(points).T
+        style.draw_runs(axes, across, up, mark, markersize=2.2, alpha=0.4)
     axes.plot(
         x[order], medians[order], color=mark.colour, linestyle=mark.dashes, markersize=4.2, linewidth=1.2,
         marker=mark.marker if len(order) <= MAX_MARKED else None, gid="median",
@@ -252,12 +248,9 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plott
         most = min(len(up), MAX_SCATTERED)
         kept = np.argsort(up, kind="stable")[np.linspace(0, len(up) - 1, most).round().astype(int)]
         n_omitted += len(up) - len(kept)
-        canvas.axes[panel].plot(
-            across[kept], up[kept], color=mark.colour, marker=mark.marker, linestyle="none", markersize=3.0,
-            alpha=0.6, markeredgewidth=0.0, gid="runs",
-        )  # fmt: skip
+        style.draw_runs(canvas.axes[panel], across[kept], up[kept], mark, markersize=3.0, alpha=0.6)
     for axes in canvas.axes:
-        style.scale_axis(axes, "x", other.values[both], style.find_min_log_ratio(other.is_error))
+        style.scale_axis(axes, "x", other.values[both], style.MIN_LOG_RATIO[other.is_error])
     canvas.scale_values(runs.values[both], runs.is_error)
     canvas.add_series_legend(runs, lines=False)
     canvas.add_footnote(runs.make_footnote(f"{n_omitted:,} of them are not drawn, evenly chosen" if n_omitted else ""))
@@ -301,10 +294,8 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
                 axes.xaxis.set_major_locator(LogLocator(numticks=room))
             logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
             axes.plot(*fit_trend(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")
-        axes.plot(
-            x[there], y[there], color=style.choose_series_style(2).colour, marker="o", linestyle="none", markersize=2.4,
-            alpha=0.45, markeredgewidth=0.0, gid="runs", zorder=1.9,
-        )  # fmt: skip
+        mark = style.choose_series_style(2)._replace(marker="o")
+        style.draw_runs(axes, x[there], y[there], mark, markersize=2.4, alpha=0.45, zorder=1.9)
         label = groups.make_label(here[names[place]]) if names[place] in here.coords else names[place]
         axes.set_xlabel(canvas.wrap(label))
     for axes in canvas.axes[:: canvas.columns]:
@@ -347,7 +338,7 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         axis = runs.x.name or runs.hue.name or "none"
         raise InputError(f"a heat map must have two axes with several values besides the sample, got {axis}")
     medians, count = runs.medians, len(runs.col.values)
-    known, min_ratio = medians[np.isfinite(medians)], style.find_min_log_ratio(runs.is_error)
+    known, min_ratio = medians[np.isfinite(medians)], style.MIN_LOG_RATIO[runs.is_error]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     is_log = low > 0.0 and high > min_ratio * low  # with the scale of the colour bar
     norm = LogNorm(low, high) if is_log else Normalize(low, high if high > low else low + (abs(low) or 1.0))

@@ -87,7 +87,7 @@ class Canvas:
 
     def scale_values(self, values: Any, is_error: bool) -> None:
         """Set a logarithmic y scale for an error, or if the values span three decades."""
-        style.scale_axis(self.axes[0], "y", values, style.find_min_log_ratio(is_error))
+        style.scale_axis(self.axes[0], "y", values, style.MIN_LOG_RATIO[is_error])
 
     def add_legend(self, handles: Sequence[Any], labels: Sequence[str], title: str = "", *, lines: bool = True) -> None:
         """Add one legend above all panels, or into the first of the user's axes."""

@@ -77,12 +77,8 @@ def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -
     more = join_sentences(f"Labels: {'; '.join(meanings)}" if meanings else "", note)
     prefix = "pilot_" if data.attrs.get("phase") == PILOT else ""
     title = plot.title.replace(variable, variable.replace("_", " "), 1)
-    return replace(
-        plot,
-        name=prefix + (variable if kind == "time_series" else kind),
-        title=title[:1].upper() + title[1:],
-        caption="  ".join(filter(None, [plot.caption, more])),
-    )
+    title, caption = title[:1].upper() + title[1:], "  ".join(filter(None, [plot.caption, more]))
+    return replace(plot, name=prefix + (variable if kind == "time_series" else kind), title=title, caption=caption)
 
 
 def check_kind(kind: str | None) -> None:
@@ -112,7 +108,7 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     if kind in ("fields", "spectrum"):
         return array_plots.FIELD if kind == "fields" else array_plots.SINGULAR_VALUES
     if kind == "time_series":
-        for name in (name for name in map(str, data.data_vars) if _is_time_series(data, name, PlotRequest())):
+        for name in (name for name in map(str, data.data_vars) if array_plots.is_time_series(data, name)):
             return name
         message = "`FILE` must hold a time series to draw, got none"
         raise InputError(f"{message}. Put a time series such as error_history into `record`.")
@@ -137,9 +133,8 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
 
 def _list_numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) -> list[str]:
     """Return the numeric axes with several values that are not fixed and not part of the sample."""
-    followers = [str(name) for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
     unsuitable = {*groups.find_sample(data, request), *request.at}
-    unsuitable |= set() if any(groups.is_numeric(data, name) for name in followers) else {CANDIDATE}
+    unsuitable |= set() if groups.find_candidate_parameter(data) else {CANDIDATE}
     names = [name for name in groups.find_axes(data, variable) if name not in unsuitable and data.sizes[name] > 1]
     return [name for name in names if groups.is_numeric(data, name)]
 
@@ -150,17 +145,16 @@ def _has_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     return any(data.sizes[name] > 1 for name in over) or not _list_numeric_axes(data, variable, request)
 
 
+def _has_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
+    return bool({*find_drawn_dimensions(data)} & {*data[variable].dims} - {*request.at})
+
+
 def _has_rank(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     """Return True if the runs have an error and at least three different ranks."""
     if variable != "error" or "rank" not in list_numbers(data):
         return False
     there = np.isfinite(data["error"].values) & np.isfinite(data["rank"].values)
     return len(np.unique(data["rank"].values[there])) > 2
-
-
-def _is_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
-    known = variable not in RUN_METADATA and array_plots.is_time_series(data, variable)
-    return known and bool(np.isfinite(data[variable].values).any())
 
 
 def _is_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
@@ -182,11 +176,8 @@ KINDS: Mapping[str, PlotKind] = {
     "distribution": PlotKind(draw_distribution, _has_distribution),
     "dependence": PlotKind(draw_dependence, lambda *given: len(_list_numeric_axes(*given)) > 0),
     "heat_map": PlotKind(draw_heat_map, lambda *given: len(_list_numeric_axes(*given)) > 1),
-    "trend": PlotKind(
-        draw_trend,
-        lambda data, variable, request: bool(({*find_drawn_dimensions(data)} & {*data[variable].dims}) - {*request.at}),
-    ),
-    "time_series": PlotKind(array_plots.draw_time_series, _is_time_series, of_arrays=True),
+    "trend": PlotKind(draw_trend, _has_trend),
+    "time_series": PlotKind(array_plots.draw_time_series, array_plots.is_time_series, of_arrays=True),
     "spectrum": PlotKind(array_plots.draw_spectrum, _is_spectrum, of_arrays=True),
     "scatter": PlotKind(draw_scatter, _has_rank),
     "comparison": PlotKind(draw_comparison, has_comparison),

@@ -257,7 +257,9 @@ def _assign_axes(
     given = {role: name for role in wanted if (name := getattr(request, role)) is not None}
     follower = given["x"] if "x" in given and given["x"] not in axes else None
     if follower is not None:
-        given["x"] = _find_followed_axis(data, axes, request)
+        followers = _find_followers(data, axes, request)
+        _check_axes([("x", follower)], [*axes, *followers])
+        given["x"] = followers[follower]
     over = find_sample(data, request)
     if request.over is None:
         over = tuple(name for name in over if name in axes and name not in given.values())
@@ -282,12 +284,17 @@ def _assign_axes(
     if not numeric or "x" not in wanted:
         return found, over, follower
     if found.get("x") == CANDIDATE and follower is None:  # a pilot numbers its candidates
-        followers = [str(name) for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
-        follower = next((name for name in followers if is_numeric(data, name)), None)
+        follower = find_candidate_parameter(data)
     if follower is None and not ("x" in found and is_numeric(data, found["x"])):
         known = ", ".join(name for name in axes if is_numeric(data, name) and data.sizes[name] > 1) or "there is none"
         raise InputError(f"`--x` must be an axis with numbers ({known}), got {given.get('x', 'none')}")
     return found, over, follower
+
+
+def find_candidate_parameter(data: xr.Dataset) -> str | None:
+    """Return the first numeric parameter of the candidates of a pilot, or None."""
+    names = [str(name) for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
+    return next((name for name in names if is_numeric(data, name)), None)
 
 
 def _check_axes(named: Sequence[tuple[str, str | None]], axes: Sequence[str]) -> None:
@@ -295,14 +302,6 @@ def _check_axes(named: Sequence[tuple[str, str | None]], axes: Sequence[str]) ->
     for option, name in named:
         if name is not None and name not in axes:
             raise name_error(f"--{option}", name, axes)
-
-
-def _find_followed_axis(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> str:
-    """Return the axis that the parameter along x follows.  Raises InputError if there is no such axis."""
-    followers = _find_followers(data, axes, request)
-    if request.x not in followers:
-        raise name_error("--x", str(request.x), [*axes, *followers])
-    return followers[request.x]
 
 
 def _find_followers(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> dict[str, str]:
@@ -370,9 +369,8 @@ def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
     axes = tuple(map(str, data["run_status"].dims))
     inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
     select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
-    is_parameter = request.x in (None, *axes) or study_runs.is_along_sample(data, request.x)
-    if not is_parameter and not is_measured(data, request):
-        _find_followed_axis(data, axes, request)
+    if not is_measured(data, request) and not study_runs.is_along_sample(data, request.x):
+        _check_axes([("x", request.x)], [*axes, *_find_followers(data, axes, request)])
     _check_axes([("hue", request.hue), ("col", request.col), *(("over", name) for name in request.over or ())], axes)
 
 

@@ -27,7 +27,7 @@ LOOK: dict[str, Any] = {
 }  # fmt: skip
 QUIET = "0.35"  # of notes and reference lines: dark enough to read
 LABEL_LIMIT = 40  # characters of a name from a file
-MIN_LOG_RATIO = 1e3  # least ratio for a logarithmic scale if the variable is not declared an error
+MIN_LOG_RATIO = {True: 3.0, False: 1e3}  # least ratios for a logarithmic scale of an error and of others
 
 # colours of Okabe and Ito except yellow, which is too light for a line; dashes and markers differ too, for readers and
 # printers without colour
@@ -68,6 +68,11 @@ class Style(NamedTuple):
     marker: str
 
 
+def draw_runs(axes: Axes, x: Any, y: Any, look: Style, **more: Any) -> None:
+    """Draw a marker for each run."""
+    axes.plot(x, y, color=look.colour, marker=look.marker, linestyle="none", markeredgewidth=0.0, gid="runs", **more)
+
+
 def choose_series_style(number: int) -> Style:
     """Return the style of a series, with the colour cycle of rcParams if the user has changed it."""
     colour, _ = STYLES[number % len(STYLES)]
@@ -76,11 +81,6 @@ def choose_series_style(number: int) -> Style:
         colour = str(cycle[number % len(cycle)])
     shift = number + number // len(STYLES)
     return Style(colour, STYLES[shift % len(STYLES)][1], MARKERS[shift % len(MARKERS)])
-
-
-def find_min_log_ratio(error: bool) -> float:
-    """Return the least ratio of values for a logarithmic scale."""
-    return 3.0 if error else MIN_LOG_RATIO
 
 
 def scale_axis(axes: Axes, which: str, values: Any, min_ratio: float = 3.0) -> None:
