@@ -40,11 +40,7 @@ from evogt_study.workers.runner import DONE, FATAL, HEAD, STATE, dump, take_outp
 
 T = TypeVar("T")
 KEPT_BYTES = 48 * 2**20
-"""Largest size in bytes of the stage results that a process keeps.  A batch also keeps the latest of each stage.
-
-The next case often needs the latest result, because consecutive cases share large results.  The retained space of 320
-features on 8,000 nodes in three dimensions has 82 MB with its gradients.
-"""
+"""Largest size in bytes of the stage results that a process keeps between batches."""
 _LEAST_BYTES = 32 * 2**10
 """Smallest size in bytes with which a result counts."""
 SEND_SECONDS = 0.25
@@ -139,6 +135,7 @@ class BoundedStageCache:
         self._bytes += made.size
         return made
 
+    # `spared` are the latest results, which the next case often needs, and which may be larger than `KEPT_BYTES`
     def _trim(self, spared: set[_StageResult]) -> None:
         """Drop results with the lowest rank, except `spared`, until their size is at most `KEPT_BYTES`."""
         excess = self._bytes - KEPT_BYTES - sum(each.size for each in spared)
@@ -223,27 +220,26 @@ class Batch:
 
 
 class Surroundings:
-    """Working folder and environment of this process, to restore after each run.
+    """Working folder, environment and, in a runner, output streams of this process, to restore after each run.
 
-    `through` are exceptions that end the batch.  `raised` is called with any other exception of a run.
+    In a runner, `state` is the shared `STATE` and `descriptor` its file, and the output goes to a file.
     """
 
-    def __init__(
-        self,
-        through: tuple[type[BaseException], ...] = (),
-        raised: Callable[[BaseException], None] = lambda error: None,
-    ) -> None:
-        self.through, self.raised = through, raised
+    def __init__(self, state: mmap | None = None, descriptor: int = -1) -> None:
+        self.state, self.descriptor = state, descriptor
         self.folder, self.environment = os.getcwd(), dict(os.environ)
         # compared in 1 us; a comparison with the mapping itself takes 40, as long as a trivial run
         self.environment_data: dict[Any, Any] = vars(os.environ)["_data"]
         self.environment_before = dict(self.environment_data)
+        self.output, self.streams = -1 if state is None else os.dup(1), [sys.stdout, sys.stderr]
 
     def begin(self, number: int) -> None:
         """Begin the run of case `number` of the batch."""
+        if self.state is not None:
+            STATE.pack_into(self.state, 0, number, time.monotonic())
 
     def end(self) -> str:
-        """End a run, and return its output."""
+        """End a run, and return its output if it goes to a file."""
         try:
             has_moved = os.getcwd() != self.folder
         except FileNotFoundError:  # the run has removed it
@@ -252,11 +248,32 @@ class Surroundings:
             os.chdir(self.folder)
         if self.environment_data != self.environment_before:
             _replace_environment(self.environment)
-        return ""
+        if self.state is None:
+            return ""
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+        # a run may have closed or replaced them
+        self.streams = [_open_stream(n) if each.closed else each for n, each in enumerate(self.streams, 1)]
+        sys.stdout, sys.stderr = self.streams
+        for number in (1, 2):
+            os.dup2(self.output, number)
+        return take_output(self.output)
 
     def is_usable(self) -> bool:
-        """Return True if the next run can be computed in this process."""
-        return True
+        """Return True if the next run can open files.  In a runner, an earlier run may have used all descriptors."""
+        if self.state is None:
+            return True
+        try:
+            lowest = os.dup(self.descriptor)
+            os.close(lowest)
+        except OSError:
+            return False
+        return lowest + MIN_DESCRIPTORS <= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _open_stream(descriptor: int) -> TextIO:
+    return open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)
 
 
 def _replace_environment(environment: Mapping[str, str]) -> None:
@@ -267,12 +284,18 @@ def _replace_environment(environment: Mapping[str, str]) -> None:
 
 # Floating-point warnings are off, since a value that is not finite shows itself.  One BLAS thread: on two cores, an SVD
 # of 8000 x 320 takes two workers 163 ms with one thread each, 465 ms with two.
-def compute_batch(batch: Batch, stages: BoundedStageCache, surroundings: Surroundings) -> Iterator[RunRecords]:
+def compute_batch(
+    batch: Batch,
+    stages: BoundedStageCache,
+    surroundings: Surroundings,
+    through: tuple[type[BaseException], ...] = (),
+    raised: Callable[[BaseException], None] = lambda error: None,
+) -> Iterator[RunRecords]:
     """Compute the cases in turn, and yield their records in parts of `SEND_SECONDS` or `SEND_BYTES`.
 
-    If a case raises an exception, its record contains the exception, and the next case follows.  The iterator ends
-    early if this process cannot compute the next run.  Raises StudyError if the batch is strict and a return value
-    cannot be stored.
+    An exception of a run becomes its record, after a call of `raised`, and the next run follows.  Exceptions in
+    `through` end the batch.  The iterator ends early if this process cannot compute the next run.  Raises StudyError if
+    the batch is strict and a return value cannot be stored.
     """
     method, process, code = load_method(batch.spec), os.getpid(), batch.spec.method
     read_versions()  # before the runs, which may leave no file descriptor to read them with
@@ -294,7 +317,7 @@ def compute_batch(batch: Batch, stages: BoundedStageCache, surroundings: Surroun
                     if os.getpid() != process:
                         os._exit(0)
             except BaseException as error:  # any failure of a run is that run's data
-                if isinstance(error, surroundings.through):
+                if isinstance(error, through):
                     surroundings.end()
                     raise
                 if batch.strict and isinstance(error, ReturnError):
@@ -304,7 +327,7 @@ def compute_batch(batch: Batch, stages: BoundedStageCache, surroundings: Surroun
                     ) from error
                 status = Status.diverged if isinstance(error, DivergedError) else Status.failed
                 message = describe_error(error)
-                surroundings.raised(error)
+                raised(error)
             finally:
                 end_run()
             seconds = stages.own_seconds()
@@ -381,48 +404,12 @@ def compute_here(
     batch: Batch, stages: BoundedStageCache | None = None, raised: Callable[[BaseException], None] = lambda error: None
 ) -> RunRecords:
     """Compute a batch in this process, as `compute_batch` does, and show the output of the runs."""
-    surroundings = Surroundings((KeyboardInterrupt, BdbQuit), raised)  # Ctrl-C, or the end of a debugger session
-    return concatenate_records(list(compute_batch(batch, stages or BoundedStageCache(), surroundings)))
+    through = (KeyboardInterrupt, BdbQuit)  # Ctrl-C, or the end of a debugger session
+    records = compute_batch(batch, stages or BoundedStageCache(), Surroundings(), through, raised)
+    return concatenate_records(list(records))
 
 
 # --- runners ----------------------------------------------------------------------------------------------------------
-
-
-class _RunnerSurroundings(Surroundings):
-    """Surroundings of the runs in a runner, whose output goes to a file."""
-
-    def __init__(self, state: mmap, descriptor: int) -> None:
-        super().__init__()
-        self.state, self.descriptor = state, descriptor
-        self.output, self.streams = os.dup(1), [sys.stdout, sys.stderr]
-
-    def begin(self, number: int) -> None:
-        STATE.pack_into(self.state, 0, number, time.monotonic())
-
-    def end(self) -> str:
-        super().end()
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None and not stream.closed:
-                stream.flush()
-        # a run may have closed or replaced them
-        self.streams = [_open_stream(n) if each.closed else each for n, each in enumerate(self.streams, 1)]
-        sys.stdout, sys.stderr = self.streams
-        for number in (1, 2):
-            os.dup2(self.output, number)
-        return take_output(self.output)
-
-    def is_usable(self) -> bool:
-        """Return True if the next run can open files.  An earlier run may have used all file descriptors."""
-        try:
-            lowest = os.dup(self.descriptor)
-            os.close(lowest)
-        except OSError:
-            return False
-        return lowest + MIN_DESCRIPTORS <= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-
-
-def _open_stream(descriptor: int) -> TextIO:
-    return open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)
 
 
 def serve_batches(link: int, state: int, lifeline: int) -> None:
@@ -438,7 +425,7 @@ def serve_batches(link: int, state: int, lifeline: int) -> None:
         Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
     sys.stdout, sys.stderr = map(_open_stream, (1, 2))
     connection, stages, shared = Connection(link), BoundedStageCache(), mmap(state, STATE.size)
-    surroundings: Surroundings = Surroundings()
+    surroundings = Surroundings()
     with suppress(EOFError, ConnectionError):
         while connection.poll(IDLE_SECONDS):
             message = pickle.loads(connection.recv_bytes())  # noqa: S301  # from the supervisor
@@ -446,7 +433,7 @@ def serve_batches(link: int, state: int, lifeline: int) -> None:
                 sys.path[:], folder, environment = message  # of the supervisor
                 os.chdir(folder)
                 _replace_environment(environment)
-                surroundings = _RunnerSurroundings(shared, state)
+                surroundings = Surroundings(shared, state)
                 continue
             try:
                 for records in compute_batch(message, stages, surroundings):

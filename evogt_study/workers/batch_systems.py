@@ -8,8 +8,8 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from evogt_study.errors import InputError, ResultError
 from evogt_study.schema.records import NO_NEEDS, Needs
@@ -22,18 +22,12 @@ _TASK_MEGABYTES, _START_MINUTES = 500, 2
 _KEY = re.compile(r"\{(\w+)\}")
 
 
-@dataclass(frozen=True)
-class BatchSystem:
-    """Names and commands of a batch system.
-
-    The command `submit` reads a script.  Each directive in the script begins with `directive_prefix`.  `lines` are the
-    directives of an array.  A script omits a directive without a value, such as memory.  The environment variable
-    `task_variable` holds the number of a task.
-    """
+class BatchSystem(NamedTuple):
+    """Command that submits a script, prefix and lines of the directives in it, and environment variable of a task."""
 
     submit: str
-    directive_prefix: str
-    lines: tuple[str, ...]
+    prefix: str
+    directives: tuple[str, ...]
     task_variable: str
 
 
@@ -76,12 +70,10 @@ def make_job_scripts(
     retries: bool = False,
     directives: Sequence[str] = (),
 ) -> list[str]:
-    """Return a job script for each class of needs.  The array of tasks runs the study in the current folder.
+    """Return a job script for each class of needs.  Each script runs an array of tasks in the current folder.
 
-    `study` is the study file with its assignments.  `classes` has the number of runs of each class.  If `classes` is
-    empty, one script computes all runs.  With `retries`, a script requests twice the memory, because a run may be tried
-    again.  `directives` are further lines for the batch system, such as "--time=4:00:00".  Raises InputError for an
-    unknown system or an invalid directive.
+    `study` is the study file with its assignments.  `classes` has the number of runs of each class, or is empty.  With
+    `retries`, a script requests twice the memory.  Raises InputError for an unknown system or an invalid directive.
     """
     if system not in SYSTEMS:
         raise InputError(f"`--cluster` must be one of {', '.join(SYSTEMS)}, got {system!r}")
@@ -103,15 +95,13 @@ def make_job_scripts(
             "memory": needs.memory and needs.memory * (1 + retries) * workers + _TASK_MEGABYTES,
             "minutes": minutes, "hours": minutes and f"{minutes // 60}:{minutes % 60:02}:00",
         }  # fmt: skip
-        system_lines = [
-            line.format(**values) for line in batch_system.lines if all(values[key] for key in _KEY.findall(line))
-        ]
+        # without the directives that have no value, such as memory
+        known = [line for line in batch_system.directives if all(values[key] for key in _KEY.findall(line))]
         command = [sys.executable, "-m", "evogt_study", "run", *study, "-o", str(result)]
         command += ["--workers", str(cores)] if cores > 1 else []
-        task = (
-            f"{batch_system.task_variable}/{n_tasks}:{number}" if classes else f"{batch_system.task_variable}/{n_tasks}"
-        )
-        lines = ["#!/bin/sh", *(f"{batch_system.directive_prefix} {line}" for line in (*system_lines, *directives))]
+        task = f"{batch_system.task_variable}/{n_tasks}{f':{number}' if classes else ''}"
+        lines = ["#!/bin/sh", *(f"{batch_system.prefix} {line.format(**values)}" for line in known)]
+        lines += [f"{batch_system.prefix} {line}" for line in directives]
         lines.append(f"cd {shlex.quote(str(Path.cwd()))} || exit")
         lines.append(f'exec {shlex.join(command)} --task "${task}"\n')  # exec: signals of the system reach it
         scripts.append("\n".join(lines))

@@ -73,36 +73,23 @@ SETTINGS: dict[str, Any] = {
 }
 """Dask's settings for a cluster that this process starts."""
 BATCHES_AHEAD, MIN_BATCHES_AHEAD = 3, 8
-"""Number of batches in flight for each worker, and smallest number of batches in flight.
-
-The batches that wait at the scheduler keep all workers busy, and make an adaptive cluster start workers.  For 20,000
-batches, the client needed 11 MB with this limit, and 166 MB without it, in equal times.
-"""
+"""Number of batches in flight for each worker, and smallest number.  They make an adaptive cluster start workers."""
 HELD_BYTES = 512 * 2**20
 """Largest number of bytes in flight, if there are more batches than workers."""
 ALONE_SECONDS = 0.5
-"""Seconds in which one runner computes alone, until the time of a run is known.
-
-One more runner starts for each further period of work of this length.  A runner needs a third of a second for imports.
-"""
+"""Work in seconds for which one more runner starts.  A runner needs a third of a second for imports."""
 COUNTED_SECONDS = 1.0
 """Seconds between two counts of the workers.  Each count needs a round trip to the scheduler."""
 ROUND_SECONDS = 0.25
-"""Length of a period in seconds.  The client fetches, stores and replaces all batches of a period together."""
+"""Longest time in seconds in which the client collects finished batches to store and replace them together."""
 LACKS_MEMORY = re.compile("MemoryError|of memory, more than|signal 9, SIGKILL|bad_alloc|allocate memory|out of memory")
 """Pattern for the message of a run that lacked memory.  The kernel sends SIGKILL if memory is short."""
 MAX_WORKER_LOSSES = 2
 """Number of times that a batch with one run may lose its workers before the run gets the status lost."""
 _SILENT_SECONDS, LONG_SECONDS = 5.0, 60.0
-"""Seconds until a message says that no run has finished: without workers, and with workers.
-
-The time until the next message doubles.
-"""
+"""Seconds until the first message that no run has finished, without workers and with workers.  Later ones double."""
 REACH_SECONDS, LITTLE_BYTES = 2.0, 2**20
-"""Time limit in seconds for a direct connection to a worker, and for a transfer of fewer bytes.
-
-If a worker is slower, the client gets the results from the scheduler.
-"""
+"""Seconds and bytes: if a worker connects or sends fewer bytes more slowly, the scheduler passes on the results."""
 CONNECTION_LOST = (
     "the connection to the Dask scheduler was lost. Finished runs are kept. The same command computes the rest."
 )
@@ -132,10 +119,7 @@ def check_client(client: Any) -> None:
 # gives each thread that is free the next batch.
 @contextmanager
 def start_local_cluster(workers: int, n_spare: int = 0) -> Iterator[Client]:
-    """Yield the client of a cluster inside this process.  No other process can reach the cluster.
-
-    `n_spare` is the number of threads in addition to one thread for each worker.
-    """
+    """Yield the client of a cluster inside this process, with a thread for each worker and `n_spare` more threads."""
     settings = SETTINGS | {"temporary-directory": str(make_temporary_folder())}
     with quiet_dask_logging(), dask.config.set(settings):
         with defer_signals():  # Dask cannot close a cluster that is half started
@@ -158,10 +142,7 @@ def start_local_cluster(workers: int, n_spare: int = 0) -> Iterator[Client]:
 # the cluster, which takes 28 to 78 ms a write instead of 2 ms.
 @contextmanager
 def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> Iterator[Client | None]:
-    """Yield a client of a running scheduler, and close it at the end.  Yield None if both arguments are None.
-
-    Raises InputError if no scheduler answers.
-    """
+    """Yield a client of a running scheduler, or None without arguments.  Raises InputError if no scheduler answers."""
     if scheduler_file is not None:
         try:
             address = str(json.loads(read_bytes(scheduler_file))["address"])
@@ -193,7 +174,7 @@ def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> It
 
 # what accepts a connection and says nothing, as a scheduler that was stopped, a client would wait for without end
 async def _wait_for_greeting(address: str) -> None:
-    """Raise OSError if `address` sends no greeting within `CONNECT_SECONDS`."""
+    """Raise OSError unless `address` sends a greeting within `CONNECT_SECONDS`."""
     try:
         greeted = connect(address, timeout=CONNECT_SECONDS, **Security().get_connection_args("client"))
         comm = await asyncio.wait_for(greeted, CONNECT_SECONDS)
@@ -222,9 +203,9 @@ def quiet_dask_logging() -> Iterator[None]:
 
 
 class RunnerPool(WorkerPlugin):
-    """Runners of a Dask worker for one study, one runner for each thread.  `memory` is the limit of one runner.
+    """Runners of a Dask worker for one study, one runner for each thread.
 
-    `n_spare` threads have no runner.  Each of these threads holds a batch, which the next free runner computes at once.
+    `n_spare` threads have no runner.  Each of them holds a batch, which the next free runner computes at once.
     """
 
     def __init__(self, timeout: float | None, memory: int | None, environment: dict[str, str], n_spare: int) -> None:
@@ -278,20 +259,18 @@ def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtE
 
 @contextmanager
 def prepare_workers(client: Client | None, options: RunOptions, name: str) -> Iterator[tuple[Client, int]]:
-    """Yield a client whose workers have a `RunnerPool` called `name`, and the number of threads without a runner.
+    """Yield a client whose workers have a `RunnerPool` called `name`, and its number of threads without a runner.
 
-    If `client` is None, the client has a cluster inside this process.  At the end, all runs end at once.
+    Without a client, start a cluster inside this process.  At the end, all runs end at once.
     """
     environment, memory, n_spare = dict[str, str](), options.memory_bytes, 0
     with ExitStack() as stack:
         if client is None:
             workers = options.workers or CPU_COUNT
             memory, n_spare = memory or MEMORY_LIMIT // workers, workers // RUNNERS_PER_SPARE
-            # runs on this machine share a folder of references
-            folder = tempfile.TemporaryDirectory(
-                prefix="shared-", dir=make_temporary_folder(), ignore_cleanup_errors=True
-            )
-            environment[SHARED_FOLDER] = stack.enter_context(folder)
+            place = make_temporary_folder()
+            folder = tempfile.TemporaryDirectory(prefix="shared-", dir=place, ignore_cleanup_errors=True)
+            environment[SHARED_FOLDER] = stack.enter_context(folder)  # for references
             client = stack.enter_context(start_local_cluster(workers, n_spare))
         try:  # once to each worker, later ones too, without a wait for any
             client.register_plugin(RunnerPool(options.run_timeout, memory, environment, n_spare), name=name)
@@ -348,10 +327,7 @@ class PlanBatches:
         self.silence = 0.0
 
     def records(self) -> Iterator[RunRecords]:
-        """Yield the records of all trials, and then the records of each batch that finishes.
-
-        Raises SweepError if the scheduler is lost, and StudyError if the return value of a trial cannot be stored.
-        """
+        """Yield the records of all trials, and then of the batches that finish.  Raises SweepError, StudyError."""
         threading.Thread(target=self._fetch_ended, daemon=True).start()
         first: list[RunRecords] = []
         held: list[RunRecords] = []  # until the trials are done: they fix the shapes of variables

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 BATCH_SECONDS = 0.5
 """Seconds of work in a batch.  A batch is long compared with the 3 to 6 ms that Dask needs for a task."""
 CLIENT_SECONDS = 0.007
-"""Processor time of the client for a batch in seconds, measured with 16 workers.
-
-Dask's event loop takes three quarters of this time.  With many workers, batches are longer, so that the client is busy
-for at most half of the time.
-"""
+"""Processor time of the client for a batch in seconds.  With many workers, batches are longer: it is half busy."""
 MIN_BATCH_SECONDS = 0.05
 """Smallest work of a batch in seconds, also near the end.  A task and its shard need about this time."""
 MAX_BATCH_BYTES = 16 * 2**20
@@ -38,7 +34,7 @@ MAX_BATCH_BYTES = 16 * 2**20
 MAX_BATCH_CASES = 5_000
 """Largest number of cases in a batch.  It limits the run keys, messages and run metadata of very short runs."""
 _GROWTH = 8
-"""Largest ratio of the runs in a batch to all measured runs.  The first runs may differ from later runs."""
+"""Largest ratio of the runs in a batch to all measured runs, because the first runs may differ."""
 RECENT_BATCHES = 8
 """Number of finished batches that determine the size of the next batch.  Runs of later batches are shorter."""
 
@@ -54,8 +50,7 @@ class Executor:
     def compute(self, plan: Plan, numbers: Order, trials: Order) -> Iterator[RunRecords]:
         """Yield the records of the cases `numbers`.  The first item has the records of all `trials`.
 
-        The caller writes the records of an item before it requests the next item.  A trial is the first case of a user
-        function, and shows whether its return values can be stored.  Raises StudyError if the return value of a trial
+        The caller writes an item before it requests the next one.  Raises StudyError if the return value of a trial
         cannot be stored, and SweepError if the study cannot continue.
         """
         rest = numbers[~np.isin(numbers, trials)]
@@ -113,9 +108,9 @@ class InProcess(Executor):
 
 
 class DaskExecutor(Executor):
-    """Executor that connects to Dask when a study first needs it.  Several studies may share the executor.
+    """Executor on a Dask client, or on a cluster inside this process, which starts when a study first needs it.
 
-    Without a client, it starts a cluster inside this process.  `print_line` receives messages while no run finishes.
+    Several studies may share the executor.  `print_line` receives messages while no run finishes.
     """
 
     def __init__(self, client: Client | None, options: RunOptions, print_line: Callable[[str], None]) -> None:
@@ -148,10 +143,9 @@ class DaskExecutor(Executor):
 
 
 class BatchSize:
-    """Size of the next batch: about `BATCH_SECONDS` of work, and less near the end so that workers finish together.
+    """Size of the next batch, for `threads` workers, `count` cases, and `group` consecutive cases with common stages.
 
-    `threads` workers compute `count` cases, and `group` consecutive cases share their early stages.  A batch has one
-    case until the time of a run is known.  A batch returns at most `MAX_BATCH_BYTES`.
+    It has one case until the time of a run is known, and then about `BATCH_SECONDS` of work.
     """
 
     def __init__(self, count: int, threads: int, group: int) -> None:

@@ -1,8 +1,7 @@
 """Define the options of a computation, and start and supervise runners, the interpreters that compute runs.
 
-A worker starts a runner with `subprocess`, not with a fork.  So the runner has no locks, threads or connections
-of the worker, and does not import the user's script.  A runner may start other processes.  If a run ends
-its runner, no other process ends.
+A worker starts a runner with `subprocess`, not with a fork.  So the runner has no locks, threads or connections of the
+worker, and does not import the user's script.
 """
 
 from __future__ import annotations
@@ -207,9 +206,8 @@ class Runner:
     ) -> list[bytes | bytearray]:
         """Compute a batch and return its records in pickled parts, or fewer records if `stop` is called.
 
-        A run may take `timeout` seconds and `memory` bytes.  Variables that are not in `environment` are as in this
-        process.  If a run ends the interpreter, a new interpreter computes this run first.  If the run ends this
-        interpreter too, the run gets the status lost.  Raises EvogtError if no run of the study can be computed.
+        A run may take `timeout` seconds and `memory` bytes.  A run that ends `MAX_DEATHS` interpreters gets the status
+        lost.  `environment` adds to the variables of this process.  Raises EvogtError if no run can be computed.
         """
         needs = batch.needs
         self.timeout, self.memory, self.counts_children = timeout, memory, bool(needs.memory)

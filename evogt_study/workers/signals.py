@@ -1,7 +1,4 @@
-"""Convert Ctrl-C, SIGTERM, a closed terminal and the time limit to KeyboardInterrupt in the main thread.
-
-The text of the exception is the reason.  In each case, the command closes the cluster and keeps the finished runs.
-"""
+"""Convert SIGTERM, SIGHUP and the time limit to KeyboardInterrupt with a reason, and defer signals."""
 
 from __future__ import annotations
 
@@ -18,20 +15,10 @@ from typing import Any
 from evogt_study.errors import InputError
 
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-REPEAT_SECONDS = 0.05
+_REPEAT_SECONDS = 0.05
 """Seconds until a signal is sent again if it could not interrupt the main thread."""
-# SIGINT as Ctrl-C sends it, SIGTERM as batch systems do, SIGHUP as a terminal that closes, SIGALRM of the command's own
-# time limit
+# SIGINT as Ctrl-C sends it, SIGTERM as batch systems do, SIGHUP as a terminal that closes, SIGALRM of the time limit
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
-
-
-class _EndError(KeyboardInterrupt):
-    """Exception for the signal `number`, with the reason as its text."""
-
-    def __init__(self, number: int, time_limit: str | None) -> None:
-        limit = f"{time_limit} s" if time_limit and time_limit[-1].isdigit() else time_limit
-        super().__init__(f"stopped at the time limit of {limit}" if number == signal.SIGALRM else "terminated")
-        self.number = number
 
 
 @contextmanager
@@ -42,10 +29,11 @@ def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Ite
     Use this context manager in the main thread.  Raises InputError if `time_limit` is not a valid time.
     """
     limit, arrived = 0.0 if time_limit is None else parse_seconds(time_limit), list[int]()
+    reason = f"stopped at the time limit of {time_limit}{' s' if (time_limit or '')[-1:].isdigit() else ''}"
 
     def check() -> None:
         if arrived:
-            raise _EndError(arrived[0], time_limit)
+            raise KeyboardInterrupt(reason if arrived[0] == signal.SIGALRM else "terminated")
 
     def handle(number: int, frame: FrameType | None) -> None:
         arrived.append(number)
@@ -55,8 +43,8 @@ def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Ite
     # of finalisers, callbacks of weak references, functions that run after a fork: Python prints it and goes on
     def repeat(unraisable: sys.UnraisableHookArgs) -> None:
         if isinstance(unraisable.exc_value, KeyboardInterrupt):
-            number = getattr(unraisable.exc_value, "number", signal.SIGINT)
-            threading.Timer(REPEAT_SECONDS, os.kill, (os.getpid(), number)).start()
+            number = arrived.pop() if arrived else signal.SIGINT
+            threading.Timer(_REPEAT_SECONDS, os.kill, (os.getpid(), number)).start()
         else:
             hook(unraisable)
 
@@ -75,31 +63,26 @@ def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Ite
             signal.signal(number, handler)
 
 
-# Only the first of several is handed on: a second would interrupt the closing that the first one begins.
 @contextmanager
 def defer_signals() -> Iterator[None]:
     """Defer signals in the main thread until the end of the body, because they would end the body half done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    arrived: list[tuple[int, FrameType | None]] = []
-    before = {number: signal.signal(number, lambda *signalled: arrived.append(signalled)) for number in ENDING}
+    arrived: list[int] = []
+    before = {number: signal.signal(number, lambda arrival, frame: arrived.append(arrival)) for number in ENDING}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for arrival, frame in arrived[:1]:
-            handler = before[signal.Signals(arrival)]
-            if callable(handler):
-                handler(arrival, frame)
-            else:
-                signal.raise_signal(arrival)
+        for arrival in arrived[:1]:  # a second one would interrupt the closing that the first one begins
+            signal.raise_signal(arrival)
 
 
-# At most 1e9 s, which are 30 years: setitimer takes no more than the time of the system can hold.
+# at most 1e9 s, which are 30 years: setitimer takes no more than the time of the system can hold
 def parse_seconds(text: str, option: str = "--time-limit") -> float:
-    """Convert a text to seconds.  The text is a number of seconds, a time with units, or H:M:S.
+    """Convert a number of seconds, a time with units, or H:M:S to seconds.
 
     >>> parse_seconds("90"), parse_seconds("11h30m"), parse_seconds("1:30:00")
     (90.0, 41400.0, 5400.0)
