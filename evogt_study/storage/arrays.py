@@ -1,8 +1,4 @@
-"""Divide, pack and share large arrays.
-
-`slabs` splits an array into contiguous parts.  `Packed` holds the arrays of runs in a batch, a shard or a result, in
-pieces with a checksum.  `load_or_compute` computes an array once for all workers of a machine.
-"""
+"""Divide large arrays into slabs, pack the arrays of runs in pieces with checksums, and share arrays of a machine."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import itertools
 import math
 import os
 import struct
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -41,7 +38,6 @@ SHARED_FOLDER = "EVOGT_SHARED_FOLDER"
 """Environment variable with the folder that all workers of a cluster share.  It is removed with the cluster."""
 
 
-# the last dimensions are complete if possible, so that chunks of a file are long stretches of memory
 def slab_shape(shape: tuple[int, ...], limit: int = SLAB) -> tuple[int, ...]:
     """Return the shape of the largest slabs of at most `limit` values that are contiguous in C order."""
     whole, lengths = 1, []
@@ -80,10 +76,7 @@ def load_or_compute(name: str, compute: Callable[[], Array]) -> Array:
 
 
 def pack(values: npt.NDArray[Any]) -> bytes:
-    """Shuffle and deflate an array for HDF5, except noise, which would slow down readers.
-
-    The function detects noise in each byte plane and stores it unpacked.  It always deflates the padding of runs.
-    """
+    """Shuffle and deflate an array for HDF5, except noise in a byte plane, which would slow down readers."""
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     planes = np.ascontiguousarray(flat.reshape(-1, values.itemsize).T).reshape(-1)
     size, words = len(planes) // values.itemsize, planes[: len(planes) // BLOCK * BLOCK].view(np.uint64).reshape(-1, 8)
@@ -185,18 +178,12 @@ class File:
 class _Descriptor:
     """Descriptor of an open file, which is closed when Python deletes this object."""
 
-    number = -1
-
     def __init__(self, file: File) -> None:
         self.number = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def __del__(self) -> None:
-        if self.number >= 0:
-            os.close(self.number)
+        weakref.finalize(self, os.close, self.number)
 
 
-_open = lru_cache(maxsize=16)(_Descriptor)
-"""Cache of at most 16 open files, so that a study may have any number of shards."""
+_open = lru_cache(maxsize=16)(_Descriptor)  # so that a study may have any number of shards
 
 
 def close_files() -> None:
@@ -218,14 +205,10 @@ class Form(NamedTuple):
 
 @dataclass(eq=False)
 class Packed:
-    """Arrays of several runs as pieces.  A row is the array of one run, which is read on access.
-
-    `form` has an index into `forms`, or -1 for a run without the array.  `pieces` has one row for each run.  `limits`
-    has the least and the largest value of integers.
-    """
+    """Arrays of runs, one in each row, as pieces that are read on access.  `limits` has the range of integer arrays."""
 
     forms: list[Form]
-    form: npt.NDArray[np.int16]
+    form: npt.NDArray[np.int16]  # index into `forms`, or -1 for a run without the array
     shapes: npt.NDArray[np.int64]
     pieces: npt.NDArray[Any]
     limits: npt.NDArray[np.int64]
@@ -286,7 +269,7 @@ class Packed:
         return made
 
     def number_of(self, form: Form) -> int:
-        """Return the index of a form in `forms`, and add a new form to `forms`."""
+        """Return the index of a form in `forms`.  Add a new form."""
         if form not in self.forms:
             self.forms.append(form)
         return self.forms.index(form)

@@ -44,15 +44,12 @@ _CLAIM_NAME = re.compile(r"(\d+)(\.done)?")
 
 @dataclass(frozen=True)
 class Lease:
-    """State of a lease file.  `signature` is empty until the holder signs, and no two leases have one `identity`.
-
-    `n_lost` is the number of earlier holders that ended without a release of the lease.
-    """
+    """State of a lease file.  `n_lost` is the number of earlier holders that ended without a release of the lease."""
 
     path: Path
-    signature: dict[str, str]
+    signature: dict[str, str]  # empty until the holder signs
     changed: float
-    identity: str
+    identity: str  # of no other lease
     n_lost: int = 0
     is_released: bool = False
     lives: bool = True
@@ -247,10 +244,7 @@ def _explain_refusal(action: str, path: Path) -> Iterator[None]:
 
 @dataclass(eq=False)
 class Claims:
-    """Folder with a lease for each claimed part and a file for each finished part.  `held` are leases of this process.
-
-    Methods that read or write the folder raise WorkIsGoneError if it is missing, and ResultError.
-    """
+    """Folder with a lease for each claimed part and a file for each finished part.  `held` are of this process."""
 
     folder: Path
     held: dict[int, Lease] = field(default_factory=dict)

@@ -85,10 +85,7 @@ class _StageResult:
 
 
 class BoundedStageCache:
-    """Cache for the results of stages, which divides the time of a stage among the cases that use the stage.
-
-    A case that uses a stage also uses the stages that this stage needs.
-    """
+    """Cache for the results of stages, which divides the time of a stage among the cases that use it."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, Hashable], _StageResult] = {}
@@ -201,16 +198,12 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Batch:
-    """Run key and parameters of the cases for a worker, which all have the `needs`.
-
-    With `strict`, a return value that cannot be stored is an error of the study, not of the run.  `folder` is the place
-    of the folders and checkpoints of the runs, or "".
-    """
+    """Run key and parameters of cases for a worker.  `folder` is the place of the folders of the runs, or ""."""
 
     spec: MethodSpec
     cases: Sequence[tuple[str, Mapping[str, Value]]]
     needs: Needs
-    strict: bool = False
+    strict: bool = False  # a return value that cannot be stored is an error of the study, not of the run
     folder: str = ""
 
     @staticmethod
@@ -220,10 +213,7 @@ class Batch:
 
 
 class Surroundings:
-    """Working folder, environment and, in a runner, output streams of this process, to restore after each run.
-
-    In a runner, `state` is the shared `STATE` and `descriptor` its file, and the output goes to a file.
-    """
+    """Working folder, environment and, in a runner with a shared `state`, output of this process, restored by `end`."""
 
     def __init__(self, state: mmap | None = None, descriptor: int = -1) -> None:
         self.state, self.descriptor = state, descriptor
@@ -293,9 +283,8 @@ def compute_batch(
 ) -> Iterator[RunRecords]:
     """Compute the cases in turn, and yield their records in parts of `SEND_SECONDS` or `SEND_BYTES`.
 
-    An exception of a run becomes its record, after a call of `raised`, and the next run follows.  Exceptions in
-    `through` end the batch.  The iterator ends early if this process cannot compute the next run.  Raises StudyError if
-    the batch is strict and a return value cannot be stored.
+    An exception of a run is passed to `raised` and becomes its record, except exceptions in `through`.  The iterator
+    ends early if this process cannot compute the next run.
     """
     method, process, code = load_method(batch.spec), os.getpid(), batch.spec.method
     read_versions()  # before the runs, which may leave no file descriptor to read them with
@@ -413,11 +402,7 @@ def compute_here(
 
 
 def serve_batches(link: int, state: int, lifeline: int) -> None:
-    """Compute the batches that the connection `link` receives, in a runner, until the connection closes.
-
-    All arguments are file descriptors.  `state` is the file of the shared `STATE`.  `lifeline` is a pipe whose other
-    end the supervisor holds.
-    """
+    """Compute the batches that a runner receives, until the connection `link` closes.  Arguments are descriptors."""
     # the kernel ends this process and programs of its runs, by SIGIO, when the supervisor closes the other end or dies
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)

@@ -101,18 +101,15 @@ get_needs = attrgetter("needs")
 
 def check_client(client: Any) -> None:
     """Raise InputError unless a study can use the client."""
+    mistake = ""
     if not isinstance(client, Client):
-        raise InputError(
-            f"`client` must be a distributed.Client, got {shorten(client)}. Leave out `client` to use this machine."
-        )
-    if client.asynchronous:
-        raise InputError(
-            "`client` is asynchronous, but a study waits for its runs. Create a client without `asynchronous`."
-        )
-    if client.status in ("closed", "closing", "newly-created"):
-        raise InputError(
-            f"`client` has no connection to a scheduler (its status is {client.status!r}). Create a new client."
-        )
+        mistake = f"must be a distributed.Client, got {shorten(client)}. Leave out `client` to use this machine."
+    elif client.asynchronous:
+        mistake = "is asynchronous, but a study waits for its runs. Create a client without `asynchronous`."
+    elif client.status in ("closed", "closing", "newly-created"):
+        mistake = f"has no connection to a scheduler (its status is {client.status!r}). Create a new client."
+    if mistake:
+        raise InputError(f"`client` {mistake}")
 
 
 # Worker threads wait for the interpreters that compute, so one worker with many threads has no disadvantage, and it
@@ -203,10 +200,7 @@ def quiet_dask_logging() -> Iterator[None]:
 
 
 class RunnerPool(WorkerPlugin):
-    """Runners of a Dask worker for one study, one runner for each thread.
-
-    `n_spare` threads have no runner.  Each of them holds a batch, which the next free runner computes at once.
-    """
+    """Runners of a Dask worker for one study.  Each of `n_spare` threads holds a batch for the next free runner."""
 
     def __init__(self, timeout: float | None, memory: int | None, environment: dict[str, str], n_spare: int) -> None:
         self.timeout, self.memory, self.environment, self.n_spare = timeout, memory, environment, n_spare
@@ -259,10 +253,7 @@ def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtE
 
 @contextmanager
 def prepare_workers(client: Client | None, options: RunOptions, name: str) -> Iterator[tuple[Client, int]]:
-    """Yield a client whose workers have a `RunnerPool` called `name`, and its number of threads without a runner.
-
-    Without a client, start a cluster inside this process.  At the end, all runs end at once.
-    """
+    """Yield the client, or a new cluster's client, and its number of spare threads.  End all runs at the end."""
     environment, memory, n_spare = dict[str, str](), options.memory_bytes, 0
     with ExitStack() as stack:
         if client is None:

@@ -6,7 +6,7 @@ import itertools
 import operator
 import threading
 import uuid
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -78,12 +78,12 @@ class Executor:
 # A class whose runs fit on few workers at a time takes no longer, and the other classes keep the other workers busy.
 def spread_classes(plan: Plan, numbers: Order) -> Order:
     """Return the cases in an order that spreads each class of needs evenly, the largest needs first."""
-    classes: dict[Needs, list[int]] = {}
+    classes: dict[Needs, list[int]] = defaultdict(list)
     for case in plan.cases(numbers):
-        classes.setdefault(case.needs, []).append(case.index)
-    ranked = list[tuple[float, int]]()
-    for _, same in sorted(classes.items(), reverse=True):
-        ranked += [(rank / len(same), case) for rank, case in enumerate(same)]
+        classes[case.needs].append(case.index)
+    ranked = [
+        (at / len(same), case) for _, same in sorted(classes.items(), reverse=True) for at, case in enumerate(same)
+    ]
     return np.array([case for _, case in sorted(ranked, key=operator.itemgetter(0))], dtype=np.int64)
 
 
@@ -108,10 +108,7 @@ class InProcess(Executor):
 
 
 class DaskExecutor(Executor):
-    """Executor on a Dask client, or on a cluster inside this process, which starts when a study first needs it.
-
-    Several studies may share the executor.  `print_line` receives messages while no run finishes.
-    """
+    """Executor of one or several studies on a client, or on a cluster in this process, which the first run starts."""
 
     def __init__(self, client: Client | None, options: RunOptions, print_line: Callable[[str], None]) -> None:
         self.client: Any = client
@@ -143,10 +140,7 @@ class DaskExecutor(Executor):
 
 
 class BatchSize:
-    """Size of the next batch, for `threads` workers, `count` cases, and `group` consecutive cases with common stages.
-
-    It has one case until the time of a run is known, and then about `BATCH_SECONDS` of work.
-    """
+    """Size of the next batch of `count` cases, of which `group` consecutive cases share their early stages."""
 
     def __init__(self, count: int, threads: int, group: int) -> None:
         self.left, self.threads, self.group = count, threads, group

@@ -31,21 +31,16 @@ _LOOK_SECONDS, _MESSAGE_SECONDS = 2.0, 60.0
 
 @dataclass(eq=False)
 class FolderExecutor(Executor):
-    """Executor for the parts of a plan that no other task has claimed, as task `number` of `of`, counted from 1.
+    """Executor for the parts of a plan that no other task has claimed, as task `number` of `of`, counted from 1."""
 
-    The executor `inner` computes the runs.  A task does not wait for other parts of the phase `last`.  `check_end`
-    raises KeyboardInterrupt to end the task, which then finishes its current runs.  The task computes runs with the
-    needs in `classes`.
-    """
-
-    inner: Executor
+    inner: Executor  # which computes the runs
     path: Path
     number: int
     of: int
-    last: Phase
+    last: Phase  # for whose other parts the task does not wait
     print_line: Callable[[str], None]
-    check_end: Callable[[], None]
-    classes: Sequence[Needs] = ()
+    check_end: Callable[[], None]  # raises KeyboardInterrupt to end the task after its current runs
+    classes: Sequence[Needs] = ()  # needs of the runs that the task computes
     before: object = None
     is_complete: bool = True
     is_outdated: bool = False
@@ -57,10 +52,7 @@ class FolderExecutor(Executor):
         self.before = identity(self.path)
 
     def compute(self, plan: Plan, numbers: Order, trials: Order) -> Iterator[RunRecords]:
-        """Yield the records of the cases that this task claims, until no part is left.
-
-        Other tasks compute all other cases, and `is_to_be_read_again` says when to read their runs.
-        """
+        """Yield the records of the cases that this task claims, until no part is left."""
         waits = not (plan.phase == self.last.name and self.last.precision is None)
         order = plan.order
         if plan.resources is not None:
@@ -130,11 +122,7 @@ class _PlanParts:
             return True
 
     def records(self, *, waits: bool, has_trial: bool) -> Iterator[RunRecords]:
-        """Compute parts until no part is left to claim.  With `waits`, wait until all tasks have finished their parts.
-
-        If another task dies, this task claims its parts, at most `LIVES` times.  With `has_trial`, the first case is a
-        trial, which shows whether return values can be stored.
-        """
+        """Compute parts until none is left to claim.  With `waits`, wait until all tasks have finished their parts."""
         begun = printed = time.monotonic()
         with self.claims.keep_alive():
             while True:
