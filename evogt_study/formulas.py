@@ -76,7 +76,7 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
     Raises FormulaError for anything outside the grammar.
     """
     text = text.strip()
-    return _Translation(text, key).translate(_read(text, key)).expression
+    return _Translation(text, key).translate(_read_syntax_tree(text, key)).expression
 
 
 def parameters_of(expression: sympy.Expr) -> set[str]:
@@ -84,7 +84,7 @@ def parameters_of(expression: sympy.Expr) -> set[str]:
     return {str(name) for name in expression.free_symbols} - set(RESERVED)
 
 
-def _read(text: str, key: str) -> ast.expr:
+def _read_syntax_tree(text: str, key: str) -> ast.expr:
     """Return Python's syntax tree of a formula.  Raises FormulaError if the formula exceeds a limit."""
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"`{key}` must have at most {MAX_LENGTH} characters, got {len(text)}")
@@ -262,11 +262,11 @@ def prepare(
 
     Parts that depend only on `parameters` are computed once.  Raises FormulaError as `evaluate_formula` does.
     """
-    return _compile(expressions, tuple(parameters), *parameters.values())
+    return _compile_operations(expressions, tuple(parameters), *parameters.values())
 
 
 @lru_cache(maxsize=256, typed=True)  # 1 and 1.0 are different numbers of a formula
-def _compile(
+def _compile_operations(
     expressions: tuple[sympy.Expr, ...], names: tuple[str, ...], *numbers: float
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
     operations, results = _list_operations(expressions)

@@ -56,7 +56,7 @@ SOURCE_LIMIT = 20_000
 """Maximum number of characters of a function's source that a result stores."""
 _imported_as: dict[str, object] = {}
 """Fingerprint and file hashes of each module that this process imported for a study."""
-_neighbours = [""]
+_import_folder = [""]
 """Folder from which user code last imported modules."""
 _imported_file: ContextVar[str] = ContextVar("imported_file", default="")
 """File or module that this process is importing for a study, or ""."""
@@ -143,15 +143,15 @@ class UserCode:
         """Return a context in which the code can import other modules of its folder."""
         if self.kind is not CodeKind.FILE:
             return nullcontext()
-        is_open = _neighbours[0] == sys.path[0] == self.folder_of_file and sys.dont_write_bytecode
+        is_open = _import_folder[0] == sys.path[0] == self.folder_of_file and sys.dont_write_bytecode
         return nullcontext() if is_open and not self.is_checked else self._open_folder()
 
     @contextmanager
     def _open_folder(self) -> Iterator[None]:
         folder = self.folder_of_file
-        if _neighbours[0] != folder:  # modules of another folder may have the same names
+        if _import_folder[0] != folder:  # modules of another folder may have the same names
             _forget_modules(Path(folder), {path for path, _ in self.neighbours})
-            _neighbours[0] = folder
+            _import_folder[0] = folder
         known = {**dict(self.neighbours), self.path: dict(self.files).get("", "")}
         finders = [_CheckedFiles(folder, known)] if self.is_checked else []
         sys.meta_path[:0] = finders
@@ -527,12 +527,12 @@ class MethodSpec:
     def with_codes(self, change: Callable[[UserCode], UserCode]) -> MethodSpec:
         """Return the spec with `change` applied to each of `codes`."""
 
-        def changed(whole: Any) -> Any:
+        def change_each(whole: Any) -> Any:
             if isinstance(whole, Alternatives):
-                return Alternatives(tuple((label, changed(part)) for label, part in whole.options))
+                return Alternatives(tuple((label, change_each(part)) for label, part in whole.options))
             return change(whole) if isinstance(whole, UserCode) else whole
 
-        method, problem = changed(self.method), changed(self.problem)
+        method, problem = change_each(self.method), change_each(self.problem)
         return replace(self, method=method, problem=problem, references=tuple(map(change, self.references)))
 
 

@@ -82,7 +82,7 @@ class Program:
 
     @cached_property
     def words(self) -> Sequence[str]:
-        """Program and arguments of the command, with parameters in braces.  Raises StudyError if not valid."""
+        """Program and arguments of the command, with parameters in braces.  Raises StudyError."""
         try:
             words = shlex.split(self.command)
         except ValueError as error:
@@ -99,11 +99,11 @@ class Program:
     @cached_property
     def templates(self) -> Mapping[str, tuple[str, str]]:
         """Text of each template and the name of the file made from it.  Raises StudyError if it is not readable."""
-        paths = {name: self._find(name) for name in self.template}
+        paths = {name: self._find_path(name) for name in self.template}
         texts = {name: read_text(path, "the template", StudyError) for name, path in paths.items()}
         return {name: (texts[name], path.name.removesuffix(".tmpl")) for name, path in paths.items()}
 
-    def _find(self, word: str) -> Path:
+    def _find_path(self, word: str) -> Path:
         return Path(os.path.normpath(self.folder / word))
 
     @cached_property
@@ -112,13 +112,13 @@ class Program:
         found = {}
         for number, word in enumerate(self.words):
             with suppress(OSError, ValueError):  # of a word that is too long for a name
-                if (number or "/" in word) and not _FIELD.search(word) and self._find(word).is_file():
-                    found[word] = self._find(word)
+                if (number or "/" in word) and not _FIELD.search(word) and self._find_path(word).is_file():
+                    found[word] = self._find_path(word)
         if self.container:
-            found[self.container] = self._find(self.container)
+            found[self.container] = self._find_path(self.container)
             if not found[self.container].is_file():
                 raise StudyError(f"`container` must be the file of an image, got {self.container!r}")
-        program, path = self.words[0], self._find(self.words[0])
+        program, path = self.words[0], self._find_path(self.words[0])
         if not (self.shell or self.container or shutil.which(str(path) if "/" in program else program)):
             reason = f". Make it executable with `chmod +x {shlex.quote(program)}`"
             if "/" not in program:
@@ -130,7 +130,7 @@ class Program:
 
     def hash_files(self) -> dict[str, str]:
         """Return the hash of each file in the command, in the templates and in `depends`."""
-        paths = {**self.files, **{name: self._find(name) for name in (*self.templates, *self.depends)}}
+        paths = {**self.files, **{name: self._find_path(name) for name in (*self.templates, *self.depends)}}
         try:
             return {name: _hash_unchanged(path, identity(path)) for name, path in paths.items()}
         except OSError as error:
@@ -185,9 +185,9 @@ class Program:
             if not link.is_absolute() and ".." not in link.parts:
                 (folder / link.parent).mkdir(parents=True, exist_ok=True)
                 with suppress(FileExistsError):
-                    (folder / link).symlink_to(self._find(word))
+                    (folder / link).symlink_to(self._find_path(word))
         for text, name in self.templates.values():
-            (folder / name).write_bytes(_fill(text, values).encode())
+            (folder / name).write_bytes(_fill_in(text, values).encode())
         arguments = self._make_arguments(values)
         with (folder / STDOUT).open("w+b") as output:
             try:
@@ -201,7 +201,7 @@ class Program:
                 output.seek(max(0, output.seek(0, os.SEEK_END) - _MAX_OUTPUT))
                 sys.stdout.write(output.read().decode(errors="replace"))
         files = dict[Path, Any]()
-        found = {each.name: _read_value(each, folder / _fill(each.file, values), files) for each in self.sources}
+        found = {each.name: _read_value(each, folder / _fill_in(each.file, values), files) for each in self.sources}
         return found if self.read else found[""]
 
     def _make_arguments(self, values: Mapping[str, Any]) -> list[str]:
@@ -212,10 +212,10 @@ class Program:
             prefix = [runtime, "exec", "--bind", str(self.folder), str(self.files[self.container])]
         if self.shell:
             text, fields = parse_shell(self.command)
-            return [*prefix, "/bin/sh", "-c", text, "sh", *(_fill(field, values) for field in fields)]
+            return [*prefix, "/bin/sh", "-c", text, "sh", *(_fill_in(field, values) for field in fields)]
         paths = {word: str(path) for word, path in self.files.items() if ".." in PurePosixPath(word).parts}
         paths |= {name: file for name, (_, file) in self.templates.items()}
-        return prefix + [paths.get(word) or _fill(word, values) for word in self.words]
+        return prefix + [paths.get(word) or _fill_in(word, values) for word in self.words]
 
 
 _hash_unchanged = lru_cache(maxsize=256)(lambda path, identity: hash_file(path))
@@ -236,7 +236,7 @@ def format_value(name: str, value: Any, text: str = "") -> str:
     raise RunError(f"`{name}` must be a number, string, boolean, date or list for a program, got {shorten(value)}")
 
 
-def _fill(text: str, values: Mapping[str, Any]) -> str:
+def _fill_in(text: str, values: Mapping[str, Any]) -> str:
     """Return `text` with each parameter in braces replaced by its value."""
     return _FIELD.sub(lambda match: match[1] or format_value(match[2], values[match[2]], match[3] or ""), text)
 

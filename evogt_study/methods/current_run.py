@@ -53,14 +53,14 @@ class _Run:
         folder = Path(self.parent) / self.key if self.parent else Path(tempfile.mkdtemp(prefix="evogt-run-"))
         folder.mkdir(parents=True, exist_ok=True)
         self.lock, end = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT), time.monotonic() + _WAIT_SECONDS
-        while not _lock(self.lock, fcntl.LOCK_EX):
+        while not _lock_file(self.lock, fcntl.LOCK_EX):
             if time.monotonic() > end:
                 raise RunError(f"another process is computing this run in {folder}")
             time.sleep(0.1)
         return folder
 
 
-def _lock(descriptor: int, kind: int) -> bool:
+def _lock_file(descriptor: int, kind: int) -> bool:
     """Lock a file.  Return False if another process has locked the file."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -191,7 +191,7 @@ def describe_running(parent: Path) -> list[str]:
     for path in parent.glob(f"*/{PROGRESS_NAME}"):
         with suppress(OSError, ValueError, TypeError):  # it has just ended
             with path.with_name(LOCK_NAME).open() as file:
-                is_free = _lock(file.fileno(), fcntl.LOCK_SH)
+                is_free = _lock_file(file.fileno(), fcntl.LOCK_SH)
             if not is_free:
                 values, *_, report = _read_lines(path)
                 at = ", ".join(f"{name}={value}" for name, value in values.items())

@@ -208,8 +208,6 @@ class UsedCode:
         self._forms: dict[int, tuple[str, Any]] = {}
         self._open: dict[int, int] = {}
 
-    # --- files ---
-
     def read_file(self, path: Path, folder: Path, package: str = "", text: str | None = None) -> Scope:
         """Return the scope of a file.  Read the file if `text` is None."""
         key = str(path)
@@ -271,21 +269,18 @@ class UsedCode:
         while self.waiting:
             scope, dotted, is_followed = self.waiting.pop()
             first, _, rest = dotted.partition(".")
-            if first:
-                self._add_definitions(scope, first)
-                if is_followed and first in scope.links:
-                    self._follow_link(scope.links[first], rest)
-                continue
-            self._keep_file(scope)
-            module = sys.modules.get(str((scope.names or {}).get("__name__")))
-            if module is not None:
-                self.whole[module.__name__] = module
+            if not first:
+                self._keep_file(scope)
+                module = sys.modules.get(str((scope.names or {}).get("__name__")))
+                self.whole |= {} if module is None else {module.__name__: module}
+            elif first not in scope.needed:
+                scope.needed.add(first)
+                self._add_definition(scope, first)
+            if is_followed and first in scope.links:
+                self._follow_link(scope.links[first], rest)
 
-    def _add_definitions(self, scope: Scope, name: str) -> None:
-        """Add the statements and values that define a name."""
-        if name in scope.needed:
-            return
-        scope.needed.add(name)
+    def _add_definition(self, scope: Scope, name: str) -> None:
+        """Add the statements or the value that define a name."""
         binders = scope.binders.get(name, [])
         if scope.names is not None and name in scope.names and self._capture_value(scope, name, binders):
             return
@@ -465,7 +460,9 @@ class UsedCode:
             content = value.tobytes().hex() if isinstance(value, np.generic) else ""
             return hash_part("NumPy", type=str(getattr(value, "dtype", value)), content=content)
         if isinstance(value, (FunctionType, CACHED, type)):
-            if _is_installed(value):
+            names, module = value.__qualname__.split("."), sys.modules.get(value.__module__ or "")
+            found: Any = functools.reduce(lambda each, name: getattr(each, name, None), names, module)
+            if not python_files.is_local(module) and getattr(found, "__func__", found) is value:
                 return hash_import(f"{value.__module__}.{value.__qualname__}")
             link = self.find_name(value) if is_reference else None
             if link is not None:
@@ -609,12 +606,6 @@ def _hash_each(values: Iterable[Any]) -> Generator[Any, str, list[str]]:
         form = yield value
         forms.append(form)
     return forms
-
-
-def _is_installed(thing: Any) -> bool:
-    module = sys.modules.get(thing.__module__ or "")
-    found = functools.reduce(lambda each, name: getattr(each, name, None), thing.__qualname__.split("."), module)
-    return not python_files.is_local(module) and getattr(found, "__func__", found) is thing
 
 
 def _is_local_namespace(names: Mapping[str, Any]) -> bool:

@@ -253,7 +253,7 @@ class _RecordBuilder:
 
     # recognised by attributes: a worker imports neither pandas nor xarray nor SciPy
     def add(self, name: str, value: Any, of_object: bool = False) -> None:
-        """Add a value under `name`, or "" for the returned object itself.  `of_object`: a field of a result object."""
+        """Add a value under `name`, or "" for the returned object.  `of_object` marks a field of a result object."""
         if hasattr(value, "to_xarray"):  # of pandas
             value = _to_xarray(name or ALONE, value)
         prefix = f"{name}_" if name else ""

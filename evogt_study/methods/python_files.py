@@ -118,7 +118,7 @@ class Names(ast.NodeVisitor):
         for node in nodes:
             self.visit(node)
 
-    def _include(self, inner: Names, local: set[str]) -> None:
+    def _add_scope(self, inner: Names, local: set[str]) -> None:
         """Add the names of an inner scope, except its `local` names."""
         self.uses |= {name for name in inner.uses if get_root(name) not in local}
         self.changes |= inner.changes - local
@@ -175,8 +175,8 @@ class Names(ast.NodeVisitor):
         for part in (*node.decorator_list, *node.bases, *node.keywords) if is_class else _list_outer_parts(node):
             self.visit(part)
         arguments = [] if is_class else [part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)]
-        inner = Names(*_list_body(node), binds=arguments)
-        self._include(inner, set() if is_class else inner.binds - inner.outer)  # methods see no names of their class
+        inner = Names(*(node.body if isinstance(node.body, list) else [node.body]), binds=arguments)
+        self._add_scope(inner, set() if is_class else inner.binds - inner.outer)  # methods see no names of their class
 
     def _visit_comprehension(self, node: Any) -> None:
         first, *others = node.generators
@@ -185,7 +185,7 @@ class Names(ast.NodeVisitor):
         inner = Names(first.target, *first.ifs, *others, *results)
         assigned = {part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr)}  # bound outside
         self.binds |= assigned
-        self._include(inner, inner.binds - assigned - inner.outer)
+        self._add_scope(inner, inner.binds - assigned - inner.outer)
 
 
 def find_owner(node: ast.expr) -> str:
@@ -200,13 +200,9 @@ def get_root(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _list_body(node: Any) -> list[ast.AST]:
-    return node.body if isinstance(node.body, list) else [node.body]
-
-
 def _list_outer_parts(node: Any) -> list[ast.AST]:
     """Return the decorators, defaults and annotations of a function."""
-    body = _list_body(node)
+    body = node.body if isinstance(node.body, list) else [node.body]
     return [part for part in ast.iter_child_nodes(node) if part not in body]
 
 
@@ -277,12 +273,12 @@ def is_constant(node: ast.expr | None) -> bool:
 def parse_statements(text: str) -> tuple[Statement, ...]:
     """Return the statements of a file, with one statement for each import and value, or () for invalid Python."""
     try:
-        return tuple(Statement(part) for node in ast.parse(text).body for part in _split(node))
+        return tuple(Statement(part) for node in ast.parse(text).body for part in _split_statement(node))
     except (SyntaxError, ValueError, RecursionError):
         return ()
 
 
-def _split(node: ast.stmt) -> list[ast.stmt]:
+def _split_statement(node: ast.stmt) -> list[ast.stmt]:
     """Split ``import a, b``, ``a = b = 1`` and ``a, b = 1, 2``, and remove the type in ``a: int = 1``."""
     match node:
         case ast.Import(names=names):
@@ -292,7 +288,7 @@ def _split(node: ast.stmt) -> list[ast.stmt]:
         case ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as value):
             return [ast.Assign([target], value)]
         case ast.Assign(targets=[_, _, *_] as targets, value=ast.Constant() as value):
-            return [part for target in targets for part in _split(ast.Assign([target], value))]
+            return [part for target in targets for part in _split_statement(ast.Assign([target], value))]
         # only constants: a, b = b, a is more than a = b and b = a
         case ast.Assign(
             targets=[ast.Tuple(elts=names) | ast.List(elts=names)],
@@ -379,7 +375,7 @@ def list_cells(names: Mapping[str, Any]) -> list[str]:
         own += [each for kind in own if isinstance(kind, type) for each in map(unwrap, vars(kind).values())]
         own = [each.__code__ for each in own if isinstance(each, FunctionType) and each.__globals__ is names]
         files = dict.fromkeys(each.co_filename for each in own)
-        cells = ["".join(linecache.getlines(file, dict(names))) for file in sorted(files, key=[*files].index)]
+        cells = ["".join(linecache.getlines(file, dict(names))) for file in files]
     return list(filter(parse_statements, cells))  # without magic commands, which are no Python
 
 
@@ -486,7 +482,7 @@ def is_local_path(path: Path) -> bool:
 
 
 def find_imported_files(path: Path, source: str, root: Path, package: str = "") -> dict[str, Path]:
-    """Return the files below `root`, and of `package` if given, that a file imports, by path from `root`."""
+    """Return the files of `package`, or of any module below `root`, that a file imports, by path from `root`."""
     found: dict[str, Path] = {}
     names = [*_list_imports(source, package), *([package] if package else [])]
     while names:

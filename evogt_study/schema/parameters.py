@@ -17,7 +17,7 @@ import numpy as np
 
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.registry import Registry
-from evogt_study.schema.values import Value, Values, text_label, to_canonical
+from evogt_study.schema.values import Value, text_label, to_canonical
 from evogt_study.schema.variables import LABEL
 
 T = TypeVar("T")
@@ -96,17 +96,6 @@ def same_as(kind: type, name: str) -> Any:
 def get_defaults(parameters: Mapping[str, Parameter]) -> dict[str, Value]:
     """Return the default values of the parameters that have one."""
     return {name: parameter.default for name, parameter in parameters.items() if parameter.default is not None}
-
-
-def make_typed(kind: Callable[..., T], values: Values) -> T:
-    """Return an instance of a dataclass with the values of a case, without undeclared values."""
-    return kind(**{name: values[name] for name in field_names(kind) if name in values})
-
-
-@cache  # called for each case: `fields` took half of the time of a case
-def field_names(kind: Any) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass."""
-    return tuple(part.name for part in fields(kind))
 
 
 def integer(minimum: int, maximum: int = 2**BITS - 1) -> Reader:

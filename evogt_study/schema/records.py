@@ -185,13 +185,13 @@ def concatenate_records(several: Sequence[RunRecords]) -> RunRecords:
         several = [replace(each, outputs=each.outputs or ("",) * len(each.keys)) for each in several]
     stacks = [(group[0], [each.rows for each in group], [each.values for each in group]) for group in alike.values()]
     return RunRecords(
-        **{name: _join([getattr(records, name) for records in several]) for name in ENTRIES},
-        stacks=tuple(replace(first, rows=_join(rows), values=_join(values)) for first, rows, values in stacks),
+        **{name: _concat([getattr(records, name) for records in several]) for name in ENTRIES},
+        stacks=tuple(replace(first, rows=_concat(rows), values=_concat(values)) for first, rows, values in stacks),
         left_out=tuple(sorted({part for records in several for part in records.left_out})),
     )
 
 
-def _join(values: Sequence[Any]) -> Any:
+def _concat(values: Sequence[Any]) -> Any:
     if isinstance(values[0], tuple):
         return tuple(chain.from_iterable(values))
     return (np.concatenate if isinstance(values[0], np.ndarray) else type(values[0]).joined)(values)

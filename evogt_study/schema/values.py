@@ -213,11 +213,6 @@ def hash_text(text: str, digits: int = KEY_DIGITS) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
-def hash_canonical_json(content: Any, digits: int = KEY_DIGITS) -> str:
-    """Return the hexadecimal SHA-256 of the canonical JSON, cut to `digits` digits."""
-    return hash_text(canonical_json(content), digits)
-
-
 # --- coordinates ------------------------------------------------------------------------------------------------------
 
 

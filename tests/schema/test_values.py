@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evogt_study.pde.numerics import QuadratureRule
-from evogt_study.schema.values import find_value, hash_canonical_json, make_coordinate, text_label, to_canonical
+from evogt_study.schema.values import canonical_json, find_value, hash_text, make_coordinate, text_label, to_canonical
 
 GAUSS, MIDPOINT = QuadratureRule("gauss_legendre", 320), QuadratureRule("composite_midpoint", 4096)
 
@@ -22,7 +22,9 @@ def test_a_known_content_has_a_known_hash():
         '{"list":[1,2.5],"method":"evolution","rule":{"points":320,"rule":"gauss_legendre"},'
         '"values":{"N":60,"on":true,"tau":1e-12}}'
     )
-    assert hash_canonical_json(content) == hashlib.sha256(text.encode()).hexdigest()[:20] == "ab66d0801a4edba061cd"
+    assert (
+        hash_text(canonical_json(content)) == hashlib.sha256(text.encode()).hexdigest()[:20] == "ab66d0801a4edba061cd"
+    )
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------

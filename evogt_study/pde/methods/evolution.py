@@ -64,7 +64,7 @@ from evogt_study.pde.pipeline import (
 from evogt_study.pde.problems.fields import FieldData, FieldProblem
 from evogt_study.schema.parameters import Parameter, choice
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Value, Values, canonical_json, hash_canonical_json, json_text
+from evogt_study.schema.values import Value, Values, canonical_json, hash_text, json_text
 from evogt_study.storage.arrays import load_or_compute
 
 T = TypeVar("T")
@@ -206,7 +206,7 @@ def share_reference(problem: Problem, final_time: float, share: Share, identity:
     """Return the spectral reference of a problem, which one worker computes for all workers."""
 
     def computed() -> certificates.SpectralReference:
-        name = hash_canonical_json(["spectral reference", identity, final_time])
+        name = hash_text(canonical_json(["spectral reference", identity, final_time]))
         packed = load_or_compute(name, lambda: certificates.find_reference(problem, final_time).pack())
         return certificates.SpectralReference.unpack(packed, problem.domain)
 
@@ -312,7 +312,7 @@ class Evolution(ProblemCase):
     @property
     def stages(self) -> Mapping[str, Hashable]:
         problem = self.method.hash_problem(self.values)
-        reference = hash_canonical_json(self.reference_content)
+        reference = hash_text(canonical_json(self.reference_content))
         if self.given.reference == references.REFINED:  # one reference for all seeds
             reference += repr(replace(self.discretisation, seed=0))
         return list_stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
@@ -346,14 +346,14 @@ class Evolution(ProblemCase):
             raise StudyError(NO_SOLUTION.format("error_history"))
         given = self.given
         # the result of `check_problem` depends on these settings, and not on seeds and widths
-        key = hash_canonical_json(
+        key = hash_text(canonical_json(
             [
                 method.write_problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
                 run.grid.final_time, run.grid.steps, given.time_integrator, run.integrator.values,
                 run.dictionary.family, run.dictionary.content().get("centre", ""), self.reference_content,
                 given.reference or "", given.coefficient_reference or "",
             ]
-        )  # fmt: skip
+        ))  # fmt: skip
         if key not in method.checked:  # many cases share a problem, and its check takes time
             with np.errstate(all="ignore"):
                 self.check_problem(method.make_problem(self.values))
