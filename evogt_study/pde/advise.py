@@ -41,8 +41,8 @@ class Advice:
     measured: float | None
 
 
-def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
-    """Yield advice for at most `cells` setups with the first seed, and run the best change if `check` is True."""
+def advise(study: Study, n_setups: int, check: bool) -> Iterator[Advice]:
+    """Yield advice for at most `n_setups` setups with the first seed, and run the best change if `check` is True."""
     if isinstance(study.spec.problem, FieldProblem):
         raise InputError(NEEDS_LINEAR.format(study.file))
     method = load_method(replace(study.spec, output=Output(record=BUDGET)))
@@ -53,7 +53,7 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
     first = {axis.name: axis.values[:1] for axis in space.axes if axis.name == "seed"}
     narrowed = replace(space, axes=tuple(replace(a, values=first.get(a.name, a.values)) for a in space.axes))
     points = [(at, values) for at in range(narrowed.size) if (values := narrowed.values(at)) is not None]
-    for place in np.unique(np.linspace(0, len(points) - 1, min(cells, len(points))).round().astype(int)):
+    for place in np.unique(np.linspace(0, len(points) - 1, min(n_setups, len(points))).round().astype(int)):
         number, values = points[place]
         positions = zip(narrowed.axes, np.unravel_index(number, narrowed.shape), strict=True)
         at = {axis.name: axis.values[int(i)] for axis, i in positions if axis.name != "seed"}

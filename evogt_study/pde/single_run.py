@@ -38,9 +38,7 @@ DEFAULT_VALIDATION = {
     2: QuadratureRule("gauss_legendre", 64),
     3: QuadratureRule("gauss_legendre", 22),
 }
-"""Validation rules of the paper for each dimension (tab:experiment_overview).
-
-They are finer than the assembly rules, so they show errors between the nodes of the assembly rules."""
+"""Validation rules of the paper by dimension, which are finer than the assembly rules (tab:experiment_overview)."""
 
 
 def solve(
@@ -107,10 +105,8 @@ def solve(
 
     Raises
     ------
-    ParameterError
-        If a value is outside its range.
-    ProblemError
-        If the data of the problem contradict an assumption of the method, such as positive diffusion.
+    InputError
+        If a value is outside its range, or the problem contradicts an assumption, such as positive diffusion.
     RunError
         If the run fails.
 

@@ -33,7 +33,7 @@ def text(axis, constants):
     ("constants", "changed"), [("N = 60\ndt = 0.01\ntau = 1e-14", "dt"), ("N = 40\ndt = 0.005\ntau = 1e-4", "tau")]
 )
 def test_what_limits_the_error(constants, changed):
-    (found,) = advise(Study.from_text(text("", constants)), cells=3, check=True)
+    (found,) = advise(Study.from_text(text("", constants)), n_setups=3, check=True)
     assert set(found.change) == {changed}
     assert found.predicted < 0.5 * found.error
     assert found.predicted / 2.0 < found.measured < 2.0 * found.predicted

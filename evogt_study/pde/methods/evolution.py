@@ -75,16 +75,11 @@ HISTORIES = (
 )  # fmt: skip
 """Names of the arrays that a record can contain without a uniform grid."""
 STAGE_SECONDS = "stage_seconds"
-RECORDABLE = (*HISTORIES, "field", *NORMS, STAGE_SECONDS, *certificates.CERTIFICATES)
-OFFLINE_STAGES = (
-    "trial functions",
-    "weighted SVD",
-    "retained space",
-    "diffusion check",
-    "nodal data",
-    "Galerkin system",
-)
-ONLINE_STAGES = ("trajectory",)
+STAGES = (
+    "trial functions", "weighted SVD", "retained space", "diffusion check", "nodal data", "Galerkin system",
+    "trajectory",
+)  # fmt: skip
+"""Names of the measured stages.  All stages except the last precede the time steps."""
 RESIDENT_SHARE = 1.25
 """Resident memory per byte of large arrays.  It exceeds 1, because the system does not regain all freed memory."""
 TANH_FLOPS, SVD_FLOPS = 25, 30
@@ -96,11 +91,11 @@ _TOLERANCE, _KEEP_FACTORS, _FRESH_FACTORS = 1e-13, "kept", "fresh"
 
 
 class StageClock:
-    """Function of the type `Share` that measures the CPU seconds of each stage without its inner stages."""
+    """A `Share` that measures the CPU seconds of each stage without its inner stages."""
 
     def __init__(self, share: Share) -> None:
         self.share = share
-        self.seconds: dict[str, float] = dict.fromkeys((*OFFLINE_STAGES, *ONLINE_STAGES), 0.0)
+        self.seconds: dict[str, float] = dict.fromkeys(STAGES, 0.0)
         self._inside = [0.0]
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
@@ -120,14 +115,10 @@ class StageClock:
 
     def add_to(self, record: Record) -> Record:
         """Return the record with the seconds of each stage and the sums over offline and online stages."""
-        seconds = np.array([self.seconds[name] for name in (*OFFLINE_STAGES, *ONLINE_STAGES)])
-        parts = {
-            "offline_seconds": seconds[: len(OFFLINE_STAGES)].sum(),
-            "online_seconds": seconds[len(OFFLINE_STAGES) :].sum(),
-        }
-        variables = make_scalars(parts)
+        seconds = np.array([self.seconds[name] for name in STAGES])
+        variables = make_scalars({"offline_seconds": seconds[:-1].sum(), "online_seconds": seconds[-1]})
         variables[STAGE_SECONDS] = Datum(("stage",), seconds)
-        names = Datum(("stage",), np.array((*OFFLINE_STAGES, *ONLINE_STAGES)))
+        names = Datum(("stage",), np.array(STAGES))
         return Record({**record.variables, **variables}, {**record.coordinates, "stage": names})
 
 
@@ -140,8 +131,9 @@ def make_record(solution: Solution, output: Output, certified: Mapping[str, Datu
     """Return the record of a solution with the scalars, the certificates and the arrays in `output.record`."""
     space, trajectory, system, problem = solution.space, solution.trajectory, solution.system, solution.problem
     energies = trajectory.energies if problem.potential is not None else None
-    error, off = solution.errors[-1] if solution.has_final_error else None, solution.reference_error
-    cross_grid = solution.cross_grid
+    error, cross_grid = solution.errors[-1] if solution.has_final_error else None, solution.cross_grid
+    reference_error = solution.reference_error
+    share = None if reference_error is None or error is None or not error > 0.0 else reference_error / error
     known: dict[str, float | None] = {
         "error": error, "initial_error": solution.errors[0],
         "rank": space.rank, "retained_condition": space.condition, "raw_resolution": solution.svd.raw_resolution,
@@ -150,8 +142,7 @@ def make_record(solution: Solution, output: Output, certified: Mapping[str, Datu
         "coefficient_error": solution.coefficient_error,
         "mass_defect_cross_grid": None if cross_grid is None else cross_grid.mass,
         "stiffness_defect_cross_grid": None if cross_grid is None else cross_grid.stiffness,
-        "reference_error": off,
-        "reference_share": off / error if off is not None and error is not None and error > 0.0 else None,
+        "reference_error": reference_error, "reference_share": share,
         **({} if energies is None else measure_energies(energies)), **solution.norms,
     }  # fmt: skip
     wanted, grid = select_arrays(output), solution.discretisation.grid
@@ -186,10 +177,7 @@ def check_norms(problem: Problem, wanted: Collection[str]) -> None:
 def compute_record(
     problem: Problem, run: Discretisation, output: Output, share: Share, reference: Reference | None, identity: str
 ) -> tuple[Solution, Record]:
-    """Solve a problem, which the text `identity` identifies, and return the solution with its record.
-
-    Raises DivergedError if the coefficients are not finite.
-    """
+    """Solve the problem with the hash `identity`, and return the solution with its record.  Raises RunError."""
     wanted = certificates.select_certificates(output.record)
     # the certificates interpolate states between the saved states
     passed = list_knot_steps(run.grid, problem.dimension) if wanted else ()
@@ -218,7 +206,7 @@ class Evolution(ProblemCase):
 
     NAME = "evolution"
     PARAMETERS = declarations.EVOLUTION
-    RECORDABLE = RECORDABLE
+    RECORDABLE = (*HISTORIES, "field", *NORMS, STAGE_SECONDS, *certificates.CERTIFICATES)
     DEFAULTS: ClassVar[Values] = {
         "coefficient_rtol": CoefficientReference.rtol, "coefficient_atol": CoefficientReference.atol
     }  # fmt: skip
@@ -425,7 +413,7 @@ class Evolution(ProblemCase):
 
 
 def _has_final_error(method: ProblemMethod, reference: Value | None) -> bool:
-    """Return True if a run can measure the final error, or if only the factory of the problem can tell."""
+    """Return True if a run can measure the final error, or if only the user function knows it."""
     return reference not in (None, references.EXACT) or method.source.has_exact is not False
 
 

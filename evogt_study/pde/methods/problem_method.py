@@ -1,7 +1,4 @@
-"""The common part of the PDE methods: the problem of a study, its parameters, and the outputs to record.
-
-`ProblemSource` makes the problem of a case from formulas or from a user function.
-"""
+"""Common part of the PDE methods: the problem of a study, its parameters, run keys and records."""
 
 from __future__ import annotations
 
@@ -87,7 +84,7 @@ class ProblemSource:
 
     @staticmethod
     def of(given: object) -> ProblemSource:
-        """Return the source for a formula problem or for an object in a Python file of the user."""
+        """Return the source of a formula problem, or of a user function that makes problems."""
         loaded: Any = given.load() if isinstance(given, UserCode) else given
         if isinstance(loaded, (FormulaProblem, FieldProblem)):
             content = loaded.key_content
@@ -129,10 +126,7 @@ def _make_problem(
 
 
 class Usage:
-    """Parameters that cases with one dictionary and one integrator use, and the texts of their setups.
-
-    Neighbouring cases share most of their values, so the usage keeps the text of each value by the id of the value.
-    """
+    """Parameters that cases with one dictionary and one integrator use, and the texts of their setups."""
 
     def __init__(self, method: ProblemMethod, case: ProblemCase, unused: tuple[str, ...]) -> None:
         kinds, formula_names = list_kinds(method.parameters, case.values), {*method.source.parameters}
@@ -143,42 +137,36 @@ class Usage:
         if any(issubclass(kind, Dictionary) and not kind.RANDOM for kind in kinds):
             others |= {"seed"} - formula_names
         # setups write N1 = 240 as hidden = [240]
-        self._written = {name: "hidden" if name == "N1" and name not in formula_names else name for name in case.values}
-        used = sorted({*case.values} - others, key=self._written.__getitem__)
+        written = {name: "hidden" if name == "N1" and name not in formula_names else name for name in case.values}
+        used = sorted({*case.values} - others, key=written.__getitem__)
         fixed = {"method": json_text(case.NAME), "version": str(case.VERSION), "problem": method.content_text}
         self.key_only = tuple(name for name in used if name in method.key_only_parameters)
         self.defaults: Values = {**get_defaults(own), **method.defaults}
-        self._default_texts = {name: json_text(value) for name, value in self.defaults.items()}
         self._opening = f'{{"fixed":{json_object({**fixed, **method.output.texts})}'
-        self._references = method.references
-        self._texts: dict[str, dict[int, str]] = {name: {} for name in used if name not in method.key_only_parameters}
-        self._values: list[Value] = []  # a reference to each value, so that no other object gets its id
+        self._references = {
+            name: canonical_json({"code": code.fingerprint}) for name, code in method.references.items()
+        }
+        # for each parameter of the setup the text around its value, and the text of its default value
+        self._parts: dict[str, tuple[str, str, str | None]] = {}
+        for name in (name for name in used if name not in method.key_only_parameters):
+            ends = ("", "") if written[name] == name else ("[", "]")
+            default = json_text(self.defaults[name]) if name in self.defaults else None
+            self._parts[name] = f"{json_text(written[name])}:{ends[0]}", ends[1], default
 
     def write_setup(self, values: Values, times: str) -> str:
-        """Return the setup of a case with its saved `times` as JSON."""
-        try:
-            entries = [known[id(values[name])] for name, known in self._texts.items()]
-        except KeyError:
-            if len(self._values) >= MAX_CACHED_TEXTS:
-                self._texts = {name: {} for name in self._texts}
-                self._values.clear()
-            for name, known in self._texts.items():
-                if id(values[name]) not in known:
-                    known[id(values[name])] = self._write_entry(name, values[name])
-                    self._values.append(values[name])
-            return self.write_setup(values, times)
-        return f'{self._opening},"times":{times},"values":{{{",".join(filter(None, entries))}}}}}'
+        """Return the setup of a case with its saved `times` as JSON.  The setup omits default values."""
+        entries = []
+        for name, (start, end, default) in self._parts.items():
+            value = values[name]
+            text = _write_rule(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
+            if name == "reference":
+                text = self._references.get(str(value), text)
+            if text != default:
+                entries.append(start + text + end)
+        return f'{self._opening},"times":{times},"values":{{{",".join(entries)}}}}}'
 
-    def _write_entry(self, name: str, value: Value) -> str:
-        """Return the text of a parameter and its value, or "" for its default value."""
-        if name == "reference" and (code := self._references.get(str(value))) is not None:
-            text = canonical_json({"code": code.fingerprint})
-        else:
-            text = canonical_json(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
-        if text == self._default_texts.get(name):
-            return ""
-        written = self._written[name]
-        return f"{json_text(written)}:{text if written == name else f'[{text}]'}"
+
+_write_rule = lru_cache(maxsize=MAX_CACHED_TEXTS)(canonical_json)  # neighbouring cases share their rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +195,7 @@ class ProblemMethod(Method):
     ) -> Self:  # fmt: skip
         """Return the method for `spec` with its `parameters`, the parameters of the problem, and cases of `kind`.
 
-        The constructor also gets `more`.  Raises StudyError if the problem or an output does not exist.
+        `more` are further arguments of the constructor.  Raises StudyError if the problem or an output does not exist.
         """
         if spec.problem is None or isinstance(spec.problem, Alternatives):
             known = f"one of {', '.join(problems.BUILT_IN)}, file.py:factory or a [problem] table"
@@ -228,16 +216,10 @@ class ProblemMethod(Method):
         if source.dimension is not None and "radius" in parameters:  # the default depends on the dimension
             radius = choose_radius(source.dimension + getattr(kind, "DIRECTIONS_OF_TIME", 0))
             parameters["radius"] = replace(parameters["radius"], default=radius)
-        references = {code.reference: code for code in spec.references}
         return cls(
-            source,
-            output,
-            {**parameters, **own},
-            kind=kind,
-            kind_parameters=kind_parameters,
-            references=references,
-            **more,
-        )
+            source, output, {**parameters, **own}, kind=kind, kind_parameters=kind_parameters,
+            references={code.reference: code for code in spec.references}, **more,
+        )  # fmt: skip
 
     def bind(self, values: Values) -> Any:
         return self.kind(self, values)
@@ -258,14 +240,10 @@ class ProblemMethod(Method):
     @cached_property
     def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]
         known = self.source.parameters
-        plain = {
-            name
-            for name in self.parameters
-            if name in KEY_ONLY or name in self.kind_parameters.get("time_integrator", ())
-        }
+        key_only = KEY_ONLY.union(self.kind_parameters.get("time_integrator", ()))
         if "seed" in known:  # each seed gives a problem to check
-            plain.remove("seed")
-        return frozenset(plain.union(name for name in known if self.parameters[name] is known[name]))
+            key_only -= {"seed"}
+        return frozenset(name for name, each in self.parameters.items() if name in key_only or each is known.get(name))
 
     @cached_property
     def defaults(self) -> Mapping[str, Value]:
@@ -303,10 +281,7 @@ class ProblemMethod(Method):
         return problem
 
     def find_example(self, values: Values) -> Problem | None:
-        """Return an example of the problem for estimates, or None if the function of the user raises an error.
-
-        All cases of a formula problem share one example.
-        """
+        """Return an example of the problem for estimates, or None if the user function raises an error."""
         key = self.write_problem_text(values) if self.source.statement is None else ""
         if key not in self.examples:
             try:
@@ -349,7 +324,6 @@ class ProblemCase(BoundCase):
 
     def __init__(self, method: Any, values: Values) -> None:
         self.method, self.values = method, values
-        self._usage: Usage | None = None
 
     @classmethod
     def of(cls, spec: MethodSpec) -> Method:
@@ -369,7 +343,7 @@ class ProblemCase(BoundCase):
 
     @cached_property
     def given(self) -> Any:
-        """Values of the `PARAMETERS` as attributes, with the defaults of those that the study leaves out."""
+        """Values of the `PARAMETERS` as attributes.  A parameter without a value has its default."""
         given = {name: self.values.get(name, parameter.default) for name, parameter in self.PARAMETERS.items()}
         return SimpleNamespace(**given)
 
@@ -392,16 +366,15 @@ class ProblemCase(BoundCase):
         """Return the names of the parameters that the case does not use."""
         return ()
 
-    @property
+    @cached_property
     def usage(self) -> Usage:
-        """Parameters that this case uses, with their defaults."""
-        if self._usage is None:  # `cached_property` would add a tenth to the time of a key
-            unused, known = self.list_unused(), self.method.usages
-            key = self.values.get("dictionary"), self.values.get("time_integrator"), *unused, *self.values
-            if key not in known:
-                known[key] = Usage(self.method, self, unused)
-            self._usage = known[key]
-        return self._usage
+        """Parameters that this case uses, which other cases share."""
+        unused, known = self.list_unused(), self.method.usages
+        key = self.values.get("dictionary"), self.values.get("time_integrator"), *unused, *self.values
+        if key not in known:
+            known[key] = Usage(self.method, self, unused)
+        usage: Usage = known[key]
+        return usage
 
     @property
     def key_only_values(self) -> Values:
@@ -438,7 +411,7 @@ def estimate_seconds(flops: float) -> float:
 
 # NaN and infinity show that a run diverged.  In a run with status ok, they would make every mean useless.
 def check_finite(record: Record) -> Record:
-    """Return the record.  Raises DivergedError if a value is not finite that must be finite."""
+    """Return the record unchanged.  Raises DivergedError if a value that must be finite is not finite."""
     for name, datum in record.variables.items():
         values = np.asarray(datum.values)
         bad = ~np.isfinite(values)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -98,19 +98,13 @@ class UserSolverCase(UserCase):
         made = {PROBLEM: problem, RULE: rule, _TIMES: self.times}
         values = {name: self.values[name] for name in method.own if name in self.values}
         supplied = {name: each for name, each in made.items() if name in method.names}
-        rest = self.call(values, {PROBLEM: method.content_text}, supplied)
-        solution: Any = None
-        if isinstance(rest, np.ndarray):
-            solution, rest = rest, {}
-        elif hasattr(rest, "data_vars") and _SOLUTION in rest:
-            solution, rest = rest[_SOLUTION].values, rest.drop_vars(_SOLUTION)
-        elif isinstance(rest, Mapping) and _SOLUTION in rest:
-            solution = getattr(rest[_SOLUTION], "values", rest[_SOLUTION])
-            rest = {name: value for name, value in rest.items() if name != _SOLUTION}
-        record = to_record(rest) if rest or solution is None else Record({}, {})
+        returned = self.call(values, {PROBLEM: method.content_text}, supplied)
+        record = to_record({_SOLUTION: returned} if isinstance(returned, np.ndarray) else returned)
+        variables = {**record.variables}
+        solution = variables.pop(_SOLUTION, None)
         if solution is None:
             return self.to_checked(record)
-        u, wanted = np.asarray(solution, dtype=float), method.output.record
+        u, wanted = np.asarray(solution.values, dtype=float), method.output.record
         if computed_names := [name for name in COMPUTED_NAMES if name in record.variables]:
             name = computed_names[0]
             raise ReturnError(f"the method returned `{name}`, which the package computes from `u`. Leave out `{name}`")
@@ -120,8 +114,8 @@ class UserSolverCase(UserCase):
             raise ReturnError(f"the method returned `u` of shape {u.shape}. {known}")
         at_nodes, times = (u[None, :], self.times[-1:]) if u.ndim == 1 else (u, self.times)
         arrays = wanted if u.ndim == 2 else tuple(name for name in wanted if name != "error_history")
-        variables, coordinates = measure_errors(problem, rule, at_nodes, times, arrays)
-        if "error_history" in variables:
+        errors, coordinates = measure_errors(problem, rule, at_nodes, times, arrays)
+        if "error_history" in errors:
             coordinates["time"] = Datum(("time",), times)
-        variables, coordinates = {**record.variables, **variables}, {**record.coordinates, **coordinates}
+        variables, coordinates = variables | errors, {**record.coordinates, **coordinates}
         return self.to_checked(replace(record, variables=variables, coordinates=coordinates))

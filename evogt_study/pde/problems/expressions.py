@@ -1,10 +1,10 @@
 """Conversion of symbolic expressions to functions of nodes and times, and the check of symbolic derivatives.
 
 Symbolic derivatives do not show a jump of u or of the flux q = a grad u.  The derived source then misses the term of
-the jump, and every method converges to a wrong function.  The weak identity (r, v) = (q, grad v) for r = -div q fails
-there, so `measure_defect` tests it with products of sines on panels of Gauss-Legendre nodes.  A rule that is too coarse
-for an oscillation or a kink also gives a defect, so narrow windows around a defect tell both apart.  The test misses an
-interface that is closer to a zero of the flux than the spacing of the nodes.
+the jump, and every method converges to a wrong function.  At a jump, the weak identity (r, v) = (q, grad v) for
+r = -div q fails.  `measure_defect` tests the identity with products of sines on panels of Gauss-Legendre nodes.  A rule
+that is too coarse for an oscillation or a kink also gives a defect.  Narrow windows around the defect distinguish both
+causes.  The test misses an interface that is closer to a zero of the flux than the spacing of the nodes.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ Jumps have 0.14 to 0.9.  An allowed jump of the flux along an interface has 0.02
 def separate(expression: sympy.Expr) -> Terms | None:
     """Return pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), or None for a nonseparable expression.
 
-    An expression of zero has no pairs.  Terms share a pair by their modulation, or by their profile if that gives no
-    more pairs.
+    An expression of zero has no pairs.  Terms with one modulation form a pair.  Terms with one profile form a pair if
+    that gives no more pairs.
 
     >>> x, t = COORDINATES[0], TIME
     >>> separate(sympy.exp(-t) * (sympy.sin(x) + 2) + 3 * sympy.exp(-t))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache, partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import sympy
@@ -25,9 +25,7 @@ from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonSeparable,
 from evogt_study.pde.numerics import Array
 from evogt_study.pde.problems.expressions import name_coordinates
 from evogt_study.pde.problems.terms import (
-    Boundary,
     FormulaStatement,
-    describe_boundary,
     parse_term,
     read_boundary,
     read_domain,
@@ -179,15 +177,8 @@ class FieldProblem(FormulaStatement):
     Raises FormulaError for a formula outside the grammar, and ParameterError for an invalid domain or boundary.
     """
 
-    problem_kind: ClassVar[str] = "pde"
-
     dimension: int
     fields: tuple[tuple[str, Field], ...]
-    domain: Any = None
-    boundary: Boundary = ()
-    final_time: float | None = None
-    name: str = ""
-    boundary_tolerance: float = 0.0
     terms: FieldTerms | None = None
 
     def __post_init__(self) -> None:
@@ -211,7 +202,6 @@ class FieldProblem(FormulaStatement):
 
     @property
     def content(self) -> dict[str, Any]:
-        """JSON content that describes the problem, without default values."""
         given = {
             name: {
                 part.name: getattr(each, part.name)
@@ -230,17 +220,6 @@ class FieldProblem(FormulaStatement):
         return content | self.describe_shape()
 
     key_content = content
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """Section ``[problem]`` of a study file.  Raises FormulaError for a problem with functions."""
-        if self.terms is not None:
-            raise FormulaError("a problem with `FieldTerms` needs a Python file. Write problem = 'file.py:NAME'")
-        table = self.content
-        for part in (table, *table["fields"].values()):
-            if "boundary" in part:
-                part["boundary"] = describe_boundary(part["boundary"])
-        return table
 
     @cached_property
     def symbolic(self) -> SymbolicFields:

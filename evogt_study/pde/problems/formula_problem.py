@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import sympy
@@ -39,7 +39,6 @@ from evogt_study.pde.problems.terms import (
     SOLUTION,
     FormulaStatement,
     GridTable,
-    describe_boundary,
     parse_diffusion,
     parse_term,
     read_texts,
@@ -105,22 +104,15 @@ class FormulaProblem(FormulaStatement):
     1
     """
 
-    problem_kind: ClassVar[str] = "pde"
-
-    dimension: int
+    dimension: int  # also by position
     exact: str | None = None
     initial: str | None = None
     source: str | None = None
     diffusion: str | Texts | GridTable = "1"
-    final_time: float | None = None
-    name: str = ""
     lifting: str | None = None
     potential: str | None = None
-    domain: Any = None
     advection: Texts | None = None
     reaction: str | None = None
-    boundary: Any = ()
-    boundary_tolerance: float = 0.0
 
     # several fields, or terms that are nonlinear in u or its gradient, need a `FieldProblem`
     def __new__(cls, *values: Any, **given: Any) -> Any:
@@ -153,7 +145,6 @@ class FormulaProblem(FormulaStatement):
 
     @property
     def content(self) -> dict[str, Any]:
-        """JSON content that describes the problem, without default values."""
         given = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "domain"}
         content = {name: value for name, value in given.items() if value not in (None, (), "", 0.0)}
         if isinstance(self.diffusion, GridTable):
@@ -169,12 +160,6 @@ class FormulaProblem(FormulaStatement):
         if isinstance(self.diffusion, GridTable):
             content["diffusion"] = {"table": self.diffusion.digest}
         return content | self.describe_shape(whole=False)
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """Section ``[problem]`` of a study file, without the name and the final time."""
-        table = {name: each for name, each in self.content.items() if name not in ("name", "final_time")}
-        return table | ({"boundary": describe_boundary(self.boundary)} if self.boundary else {})
 
     @property
     def has_exact(self) -> bool:

@@ -1,4 +1,4 @@
-"""Terms of the equation as expressions, and the domain and boundary data of a problem."""
+"""Formulas of the terms, tables of the diffusion, and the domain and boundary data of a problem."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy  # which imports its parts when they are first used
@@ -174,15 +174,18 @@ def parse_term(
     return expression
 
 
+@dataclass(frozen=True, kw_only=True)
 class FormulaStatement:
-    """Base class of problems given by formulas.  Each subclass is a frozen dataclass with these fields."""
+    """Base class of problems given by formulas."""
+
+    problem_kind: ClassVar[str] = "pde"
 
     dimension: int
-    domain: Any
-    boundary: Any
-    boundary_tolerance: float
-    final_time: float | None
-    name: str
+    domain: Any = None
+    boundary: Any = ()
+    boundary_tolerance: float = 0.0
+    final_time: float | None = None
+    name: str = ""
 
     def read_geometry(self) -> None:
         """Convert boundary and domain to their normal form.  Raises ParameterError for an invalid value."""
@@ -197,6 +200,24 @@ class FormulaStatement:
     def describe_shape(self, *, whole: bool = True) -> dict[str, Any]:
         """Return the domain for the content of the problem, or nothing for the unit cube."""
         return {} if type(self.domain) is UnitCube else {"domain": describe_domain(self.domain, whole=whole)}
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """JSON content that describes the problem, without default values."""
+        raise NotImplementedError
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """Section ``[problem]`` of a study file.  Raises FormulaError for a problem with functions."""
+        table = {name: each for name, each in self.content.items() if name not in ("name", "final_time")}
+        if "terms" in table:
+            raise FormulaError("a problem with `FieldTerms` needs a Python file. Write problem = 'file.py:NAME'")
+        for part in (table, *table.get("fields", {}).values()):
+            if "boundary" in part:
+                part["boundary"] = {
+                    side: data if isinstance(data, str) else dict(data) for side, data in part["boundary"]
+                }
+        return table
 
     def __call__(self, **values: float) -> Any:
         """Return the problem for the given parameter values.
@@ -220,11 +241,6 @@ class FormulaStatement:
             if isinstance(value, (str, bytes)) or not np.isfinite(value):
                 raise ParameterError(name, "a finite number", value)
         return {name: float(value) for name, value in values.items()}
-
-
-def describe_boundary(boundary: Boundary) -> dict[str, Any]:
-    """Return the boundary as a table of a study file."""
-    return {side: data if isinstance(data, str) else dict(data) for side, data in boundary}
 
 
 def read_boundary(raw: Any) -> Boundary:
