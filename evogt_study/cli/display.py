@@ -34,10 +34,7 @@ MAX_MESSAGES = 10
 
 
 def make_listener(quiet: bool) -> Listener | None:
-    """Return a listener that displays progress on standard error, or None if `quiet`.
-
-    Outside of a terminal, it prints a line at the start and the end of each phase, and every few seconds between.
-    """
+    """Return a listener that prints progress on standard error, with a bar on a terminal, or None if `quiet`."""
     if quiet or sys.stderr is None:  # None in a process without standard error
         return None
     if sys.stderr.isatty():
@@ -83,10 +80,7 @@ def format_missing(found: Completeness) -> Iterator[str]:
 
 
 def format_messages(path: Path, phase: str, found: Completeness, study: str) -> Iterator[str]:
-    """Yield the error messages, each with one case, and the command that shows the first traceback.
-
-    study: text of the study, or "" for joined results, which no command can compute again.
-    """
+    """Yield the error messages with one case each, and the command that shows a traceback if `study` has a text."""
     for message in found.messages[:MAX_MESSAGES]:
         at = ", ".join(f"{name}={value}" for name, value in message.at.items())
         yield f"  {message.count} x {message.text} (e.g. {at})"
@@ -182,10 +176,7 @@ def print_result(
     strict: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Print the number of runs by status, with progress unless `quiet`.
-
-    With `strict`, exit with code 1 if a run is not ok.  Without a `summary`, read the file.
-    """
+    """Print the number of runs by status.  With `strict`, exit with code 1 if a run is not ok."""
     from evogt_study.operations.progress import Progress
 
     if summary is None:

@@ -76,10 +76,7 @@ class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before c
 
 
 def option(flags: str, metavar: str, help: str, **more: Any) -> click.Option:
-    """Return an option with `flags` such as "-o --output", or "--at points" to name the parameter.
-
-    An option without a metavar is a flag.  The metavar "NAME,..." accepts several names.  The help shows the default.
-    """
+    """Return an option.  Its name follows its flags, such as "--at points".  An option without a metavar is a flag."""
     if metavar.endswith(",..."):
         more.setdefault("type", _Names())
     elif metavar in ("PATH", "FOLDER", "STUDY.toml", "FILE.py"):
@@ -177,10 +174,7 @@ def check_together(**options: object) -> None:
 
 
 def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
-    """Read ``KEY=VALUE``: "a=5" gives a constant.  "n=10,20", "n=10," and "seed=0..99" give axis values.
-
-    A value that is not valid TOML is a string.  Raises InputError.
-    """
+    """Read ``KEY=VALUE``: "a=5" is a constant, and "n=10,20", "n=10," and "seed=0..99" are axis values."""
     found: dict[str, Any] = {}
     for text in texts:
         name, sign, value = (part.strip() for part in text.partition("="))
@@ -227,10 +221,7 @@ def _read_toml(text: str, default: Any) -> Any:
 
 @contextmanager
 def open_runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
-    """Open a result by phase, or the finished runs of a result that is being written.
-
-    variables: names of the variables to read from an unfinished result, or None for all variables.
-    """
+    """Open a result by phase, or the finished runs of an unfinished result with `variables`, by default all."""
     from evogt_study.cli.display import warn_if_unfinished
     from evogt_study.results.netcdf import open_partial_result
 

@@ -45,11 +45,7 @@ REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands"
 
 
 class _Commands(click.Group):
-    """Group of commands that imports a command when it is called.
-
-    The group prints an error of this package as one line and sets the exit code.  Any other exception is a bug and
-    keeps its traceback.
-    """
+    """Group that imports a command when it is called, and prints an error of this package as one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *REGISTERED.list_installed()]

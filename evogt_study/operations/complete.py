@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 # the lock first: a result that is being replaced is neither complete nor incomplete
 def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSummary] | None:
-    """Return the path and the summary of a complete and undamaged result, or None for any other result.
-
-    The study, the package and the Python files must be unchanged since the result was written.  If the study has a
-    mistake, return None, because `run` reports the mistake.  Raises ResultError if another process is writing the
-    result.
-    """
+    """Return path and summary of a complete result whose study, package and Python files are unchanged, or None."""
 
     def read_sources() -> Iterator[str]:  # as in `UserCode.sources`
         for reference in (table.get("method"), table.get("problem")):

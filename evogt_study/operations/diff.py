@@ -15,15 +15,9 @@ import pandas as pd
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, shorten
+from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, to_records
 from evogt_study.results.finished import ResultFile, check_file, read_unfinished
-from evogt_study.results.netcdf import (
-    list_returned_coordinates,
-    load_result,
-    open_partial_result,
-    read_returned_attributes,
-    select_metadata,
-)
 from evogt_study.schema.records import ATTRIBUTE, EXACT, RunRecords
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import COORDINATES, MAIN, PILOT, RUN_METADATA, Status
@@ -60,10 +54,10 @@ class RunsOfResult:
     @staticmethod
     def read(path: Path) -> RunsOfResult:
         """Read a result.  Raises ResultError if another program has changed the file."""
-        with open_partial_result(path) as found:
+        with netcdf.open_partial_result(path) as found:
             runs = read_runs(path, found)
             groups = {
-                phase: load_result(path, select_metadata(data).assign_coords(data.coords))
+                phase: netcdf.load_result(path, netcdf.select_metadata(data).assign_coords(data.coords))
                 for phase, data in found.items()
             }
         if path.exists():
@@ -104,11 +98,7 @@ class Difference:
 
 
 def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]] = ((0, 0),)) -> list[Difference]:
-    """Return the differences between pairs of runs.
-
-    A pair has the number of a run in `stored` and the number of a run in `now`.  Two values are equal if their bits are
-    equal.  A NaN equals any other NaN, and also a missing variable.  At most `RUNS_AT_ONCE` pairs are in memory.
-    """
+    """Return the differences between pairs of runs of `stored` and `now`.  NaN equals a missing value."""
     found: dict[str, tuple[Difference, list[int]]] = {}
     for start in range(0, len(pairs), RUNS_AT_ONCE):
         some = pairs[start : start + RUNS_AT_ONCE]
@@ -215,27 +205,9 @@ def software_changes(stored: str, now: str, sign: str = ", here ") -> str:
 class ResultDiff:
     """Comparison of two results.
 
-    Attributes
-    ----------
-    paths : tuple of Path
-        The two result files.
-    phase : str
-        Phase of the compared runs, "pilot" or "main".
-    common : int
-        Number of cases with equal parameter values that are finished in both results.
-    only : tuple of int
-        Number of cases that only the first result has, and number of cases that only the second result has.
-    runs : tuple of dict
-        The runs that differ.  Each run has its parameters `at`, its `status` in both results, and a list `differs`.
-        The list `differs` has the names of the variables that differ, and "status" if the status differs.
-    differences : tuple of Difference
-        The variables that differ, each with an example.
-    code : tuple of str
-        Files or functions of the user that differ.
-    software : str
-        Software versions that differ, or "".
-    parameters : tuple of str
-        Descriptions of parameters that only one result has, or that differ in all cases.
+    Finished cases of equal parameter values are `common`, and `only` counts the cases of one result.  Each of `runs`
+    differs: it has its parameters `at`, its `status` in both results, and the list `differs` of variables.
+    `differences` has an example for each variable, and `code` the files or functions of the user that differ.
     """
 
     paths: tuple[Path, Path]
@@ -367,7 +339,12 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
 
 def _list_parameters(data: xr.Dataset) -> list[str]:
     """Return the names of axes, fixed parameters and dependent parameters."""
-    other = {*RUN_METADATA, *COORDINATES, *list_returned_coordinates(data), *read_returned_attributes(data).values()}
+    other = {
+        *RUN_METADATA,
+        *COORDINATES,
+        *netcdf.list_returned_coordinates(data),
+        *netcdf.read_returned_attributes(data).values(),
+    }
     axes = set(data["run_status"].dims)
     return [str(name) for name in data.coords if name not in other and set(data[name].dims) <= axes]
 

@@ -95,11 +95,7 @@ def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
 
 
 def predict_seconds(plan: Plan, stages: Sequence[SharedWork], numbers: Order) -> Prediction | None:
-    """Predict the time of cases that share stages, or return None if no case could be timed.
-
-    `stages` is the result of `count_shared_work` for some of the cases.  If the second half of these cases needs new
-    results of a stage, the prediction scales the time of this stage to all cases.
-    """
+    """Predict the time of cases that share `stages`.  Return None if no case could be timed."""
     sample, is_rough = sample_cases(plan, numbers)
     times = time_cases(plan, sample, in_process=is_rough)
     if not times:
@@ -154,12 +150,7 @@ def _rank_case(plan: Plan, index: int) -> float:
 
 
 def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -> dict[float, StageSeconds]:
-    """Measure the seconds of each stage in the smallest, the median and the largest case, within `_BUDGET`.
-
-    The keys of the returned mapping are the sizes of the cases.  The smallest case runs twice, so that the time of
-    imports does not count.  The time of a failed case counts too.  User functions run in a separate process, which the
-    time limit can stop.
-    """
+    """Return the seconds of each stage by size, for the smallest, the median and the largest case within `_BUDGET`."""
     sample = [case for case in sample if case.size > 0.0]
     chosen = {case.size: case for case in (sample[0], sample[len(sample) // 2], sample[-1])} if sample else {}
     times: dict[float, StageSeconds] = {}
@@ -186,10 +177,7 @@ def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -
 
 
 def _time_stages(plan: Plan, planned: Case) -> StageSeconds:
-    """Return the seconds of each stage and of the unshared part of one case, with one BLAS thread.
-
-    If `count_shared_work` does not count a stage, its time belongs to the stage that needs it.
-    """
+    """Return the seconds of each stage and of the unshared part of one case, with one BLAS thread."""
     case, stages, others = plan.method.bind(planned.values), BoundedStageCache(), BoundedStageCache()
 
     def share(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
@@ -214,11 +202,7 @@ def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
 
 # a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD
 def estimate_worker_memory(plan: Plan) -> float:
-    """Return the peak memory of a worker process in bytes, or 0 if the memory of the runs is unknown.
-
-    The peak memory is the sum of the process, the arrays of one run, and the cached results of stages.  The cached
-    results of a run count as a quarter of its arrays.
-    """
+    """Return the peak memory of a worker process in bytes, or 0 if the memory of the runs is unknown."""
     arrays = estimate_peak_memory(plan)
     if not arrays:
         return 0.0

@@ -88,10 +88,7 @@ class Listed:
 
 
 def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator[Listed | str]:
-    """Yield the results in a folder with runs that meet all conditions, and an error message for an unreadable file.
-
-    Raises InputError if the folder does not exist, or if no result has a name that a condition uses.
-    """
+    """Yield the results in a folder with runs that meet all conditions, or the error message of an unreadable file."""
     if not folder.is_dir():
         raise InputError(f"no folder {folder}. Name a folder with results.")
     begun = (path.with_name(path.name.removesuffix(".shards")) for path in folder.glob("*.nc.shards"))

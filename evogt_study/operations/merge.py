@@ -20,28 +20,9 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError, StudyError, shorten
 from evogt_study.operations.complete import summarize
 from evogt_study.operations.diff import RunsOfResult, differences, software_changes
+from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, choose_fill_value, make_global_attributes, to_dataset
 from evogt_study.results.index import DIGESTS
-from evogt_study.results.netcdf import (
-    CONCATENATED,
-    MAX_LOADED_BYTES,
-    RECORDED,
-    RESULT_SCHEMA,
-    RETURNED_ATTRIBUTES,
-    SCHEMA_VERSION,
-    SOFTWARE_SETS,
-    lacks_parts,
-    list_returned_coordinates,
-    load_result,
-    open_result,
-    open_written,
-    read_result,
-    read_returned_attributes,
-    read_software_sets,
-    with_status_codes,
-    with_status_names,
-    write_result,
-)
 from evogt_study.results.provenance import PLAN, read_package_version
 from evogt_study.results.reopened import CODE, format_point, read_choice, read_recorded_study
 from evogt_study.results.table import NOT_OK, Cells, RunTable
@@ -114,7 +95,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
         raise _explain_conflict(output, "which is one of the files to merge")
     _write_joined(output, lambda: _merge(list(map(RunsOfResult.read, sources)), study))
-    return with_status_names(open_written(output))
+    return netcdf.with_status_names(netcdf.open_written(output))
 
 
 def _merge(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
@@ -150,20 +131,17 @@ def _merge(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
 
 
 def _write_joined(output: Path, join: Callable[[], Joined]) -> None:
-    """Join results and write a new file, with the lease of this file.  A file with these runs does not change.
-
-    Raises ResultError if the file has other runs.  The global attributes may differ, because they contain the time.
-    """
+    """Join results and write a new file with its lease.  Raises ResultError if the file exists with other runs."""
     check_result_place(output)
     with lock_result(output) as check_alone:
         whole, tables = join()
         if not output.exists():
             check_alone()
-            write_result(output, whole, tables, summarize(whole))
+            netcdf.write_result(output, whole, tables, summarize(whole))
             return
         found: Mapping[str, xr.Dataset] = {}
         with suppress(ResultError):
-            found = read_result(output)
+            found = netcdf.read_result(output)
         if found.keys() != whole.keys() or not all(
             found[phase].drop_attrs(deep=False).identical(whole[phase].drop_attrs(deep=False)) for phase in whole
         ):
@@ -309,7 +287,7 @@ MISSING = {
 }  # fmt: skip
 """Value of a variable at a case that a result does not have, for each kind of variable."""
 OF_ONE_STUDY = {
-    DIGESTS, RETURNED_ATTRIBUTES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
+    DIGESTS, netcdf.RETURNED_ATTRIBUTES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
 }  # fmt: skip
 """Global attributes that have no meaning for joined results."""
 
@@ -366,30 +344,34 @@ def concat(
             raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
         joined = _concat(given, dim)
         if output is None:
-            return with_status_names(joined.load())
+            return netcdf.with_status_names(joined.load())
         _write_joined(Path(output), lambda: ({MAIN: joined}, {}))
-    return with_status_names(open_written(Path(output)))
+    return netcdf.with_status_names(netcdf.open_written(Path(output)))
 
 
 def _read_all_runs(label: object, result: xr.Dataset | str | Path, opened: ExitStack) -> xr.Dataset:
     """Return the runs of a result with integers as status.  Read the variables of a large file in chunks."""
     if not isinstance(result, xr.Dataset):
-        data = opened.enter_context(open_result(Path(result)))
-        if data.nbytes > MAX_LOADED_BYTES:
-            return opened.enter_context(open_result(Path(result), chunks={}))
-        return load_result(Path(result), data)
-    if lacks_parts(result):
+        data = opened.enter_context(netcdf.open_result(Path(result)))
+        if data.nbytes > netcdf.MAX_LOADED_BYTES:
+            return opened.enter_context(netcdf.open_result(Path(result), chunks={}))
+        return netcdf.load_result(Path(result), data)
+    if netcdf.lacks_parts(result):
         raise InputError(f"`results` must be results of this package, got a Dataset without run metadata for {label!r}")
     axes = result["run_status"].dims
     names = {name for name in result.data_vars if result[name].dims[: len(axes)] == axes}
     wanted = [name for name in result.variables if name in names or name == "run_key"]
-    return with_status_codes(result.reset_coords([name for name in wanted if name in result.coords])[wanted].load())
+    return netcdf.with_status_codes(
+        result.reset_coords([name for name in wanted if name in result.coords])[wanted].load()
+    )
 
 
 def _concat(given: Results, dim: str) -> xr.Dataset:
     """Join results along a new first dimension.  Each other axis has the axis values of all results."""
     axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
-    sets = sorted({json.dumps(entry, sort_keys=True) for data in given.values() for entry in read_software_sets(data)})
+    sets = sorted(
+        {json.dumps(entry, sort_keys=True) for data in given.values() for entry in netcdf.read_software_sets(data)}
+    )
     parts = {label: _renumber_software(_expand_axes(axes, label, data, given), sets) for label, data in given.items()}
     found: dict[str, dict[Any, xr.Variable]] = {}
     for label, data in parts.items():
@@ -440,7 +422,7 @@ def _concat(given: Results, dim: str) -> xr.Dataset:
 def _expand_axes(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
     """Return the result with a dimension for each of `axes`, also for its fixed parameters."""
     own = data["run_status"].dims
-    returned = [*list_returned_coordinates(data), *read_returned_attributes(data).values()]
+    returned = [*netcdf.list_returned_coordinates(data), *netcdf.read_returned_attributes(data).values()]
     of_runs = [*data.data_vars, *(name for name in returned if name in data.coords and {*data[name].dims} & {*own})]
     for name in (name for name in axes if name not in own):
         if name not in data.coords or data[name].ndim:
@@ -490,9 +472,9 @@ def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordin
 # -1, for cases that have not run, picks the last entry of the new numbers, which is -1
 def _renumber_software(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
     """Return the result with `run_software` as an index into `sets`."""
-    numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in read_software_sets(data)]
+    numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in netcdf.read_software_sets(data)]
     software = data["run_software"].copy(data=np.array([*numbers, -1], np.int32)[data["run_software"].values])
-    software.attrs = {**software.attrs, SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
+    software.attrs = {**software.attrs, netcdf.SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
     return data.assign(run_software=software)
 
 
@@ -503,13 +485,13 @@ def _join_attributes(parts: Results, dim: str) -> dict[str, Any]:
     common = {key for key in first if all(other.get(key) == first[key] for other in each.values())}
     members = ", ".join(f"{label} ({known.get('id', '')})" for label, known in each.items())
     history = _write_history(f"joined {members} along {dim}")
-    left_out = (DIGESTS, RECORDED, RETURNED_ATTRIBUTES)
+    left_out = (DIGESTS, netcdf.RECORDED, netcdf.RETURNED_ATTRIBUTES)
     origins = [
         {dim: label, **{key: str(value) for key, value in known.items() if key not in left_out}}
         for label, known in each.items()
     ]
     return {key: first[key] for key in first if key in common - OF_ONE_STUDY} | {
-        RESULT_SCHEMA: SCHEMA_VERSION,
+        netcdf.RESULT_SCHEMA: netcdf.SCHEMA_VERSION,
         "title": " and ".join(dict.fromkeys(str(known.get("title", "")) for known in each.values())),
         "summary": f"Results of {len(each)} studies along {dim}: {members}.",
         "id": "+".join(dict.fromkeys(str(known.get("id", "")) for known in each.values())),
@@ -518,6 +500,8 @@ def _join_attributes(parts: Results, dim: str) -> dict[str, Any]:
         "date_created": history.partition(": ")[0],
         "product_version": read_package_version(),
         "history": history,
-        RECORDED: " ".join(sorted({name for data in parts.values() for name in list_returned_coordinates(data)})),
-        CONCATENATED: json.dumps(origins),
+        netcdf.RECORDED: " ".join(
+            sorted({name for data in parts.values() for name in netcdf.list_returned_coordinates(data)})
+        ),
+        netcdf.CONCATENATED: json.dumps(origins),
     }

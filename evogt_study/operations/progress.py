@@ -167,10 +167,7 @@ class NotebookDisplay:
 
 
 def with_progress_file(result: Path, listener: Listener | None) -> Listener:
-    """Return a listener that writes events to a file beside the shards of `result` and passes them to `listener`.
-
-    The listener writes nothing before the first run is finished, so a complete result needs no folder.
-    """
+    """Return a listener that writes events to a file beside the shards of `result` and passes them on."""
     path, last = progress_file(result), float("-inf")
 
     def listen(event: ProgressEvent) -> None:

@@ -22,44 +22,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import (
-    InputError,
-    ResultError,
-    ReturnWarning,
-    StudyError,
-    StudyInterruptedError,
-    SweepError,
-    suggest,
-    warn,
-)
+from evogt_study import errors
 from evogt_study.methods.code import check_no_import
 from evogt_study.methods.current_run import remove_run_files
 from evogt_study.operations.complete import summarize
 from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, ProgressEvent, notebook_display, with_progress_file
+from evogt_study.results import finished
 from evogt_study.results.dataset import make_global_attributes, to_dataset, with_text_keys
-from evogt_study.results.finished import (
-    FinishedRuns,
-    list_shards,
-    shard_folder,
-    with_recorded_code,
-    write_description,
-    write_shard,
-)
 from evogt_study.results.netcdf import open_written, with_status_names, write_result
 from evogt_study.results.provenance import RunSummary, read_versions
 from evogt_study.results.table import FINISHED, RunTable
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
 from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_accuracy
-from evogt_study.storage.files import (
-    check_result_place,
-    claims_folder,
-    make_folder,
-    remove_unfinished,
-    retry_if_replaced,
-    runs_folder,
-    store_folder,
-)
+from evogt_study.storage import files
 from evogt_study.storage.lease import count_active_claims, find_writer, lock_result, make_temporary_folder
 from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.plan import Phase, Plan, choose_parameters, count_needs, fill_until_precise
@@ -83,8 +59,6 @@ By default, the GNU C library keeps up to 32 MB of each batch.  For 1 GB of valu
 JOIN_SECONDS, ROUND_SECONDS = 10.0, 0.2
 """Seconds that a task waits for another task to write the result, and seconds between two attempts."""
 PrintLine = Callable[[str], None]
-
-
 _print_line: PrintLine = partial(print_line, err=True)
 
 
@@ -146,7 +120,7 @@ def run(
     check_no_import("evs.run")
     known = [each.name for each in fields(RunOptions)]
     if unknown := [name for name in options if name not in known]:
-        raise InputError(f"evs.run has no option `{unknown[0]}`. {suggest(unknown[0], known)}")
+        raise errors.InputError(f"evs.run has no option `{unknown[0]}`. {errors.suggest(unknown[0], known)}")
     given = RunOptions(**options)
     if client is not None:
         from evogt_study.workers.dask_executor import check_client
@@ -161,15 +135,12 @@ def run(
 
 
 # for help() and completion: the names of the options are listed once
+_KEYWORDS = [
+    inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+    for each in fields(RunOptions)
+]
 run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [
-        *(each for each in inspect.signature(run).parameters.values() if each.kind != inspect.Parameter.VAR_KEYWORD),
-        *(
-            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
-            for each in fields(RunOptions)
-        ),
-    ],
-    return_annotation=xr.Dataset,
+    [*[*inspect.signature(run).parameters.values()][:-1], *_KEYWORDS], return_annotation=xr.Dataset
 )
 
 
@@ -191,7 +162,7 @@ def _place(output: str | Path | None, name: str) -> Iterator[Path]:
     try:
         yield path
     except KeyboardInterrupt:
-        kept = bool(list_shards(shard_folder(path)))
+        kept = bool(finished.list_shards(finished.shard_folder(path)))
         raise
     finally:
         if not kept:
@@ -207,10 +178,7 @@ def run_to_file(
     listener: Listener | None = None,
     print_line: PrintLine = _print_line,
 ) -> RunSummary:
-    """Run a study, write the result file, and return a summary of its runs.
-
-    Arrays stay in the result file, so the memory does not grow with the study.
-    """
+    """Run a study, write the result file, and return a summary of its runs.  Arrays stay in the file."""
     gc.freeze()  # full collections skip the objects of the imports, which saves 0.1 s
     with suppress(AttributeError, OSError):  # a C library without this option (M_MMAP_THRESHOLD)
         ctypes.CDLL(None).mallopt(-3, LARGE_BLOCK_BYTES)
@@ -229,15 +197,11 @@ def run_all(
     options: RunOptions = DEFAULT,
     listener: Listener | None = None,
 ) -> Iterator[Path]:
-    """Run several studies on the same workers, and yield each result file NAME.nc in `folder` when it is complete.
-
-    A few studies run at a time, the longest first, so that the last runs of a study do not leave workers idle.  The
-    arguments and the errors are as in `run`.  The phase of an event contains the name of the study.
-    """
+    """Run several studies on the same workers, the longest first, and yield each complete result in `folder`."""
     studies, stop = longest_studies_first(list(studies)), threading.Event()
     for study in studies:
-        check_result_place(folder / f"{study.name}.nc")
-    make_folder(folder)  # first: studies that run at once would create and remove it
+        files.check_result_place(folder / f"{study.name}.nc")
+    files.make_folder(folder)  # first: studies that run at once would create and remove it
     with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, open_executor(options, client) as executor:
 
         def run_one(study: Study) -> Path:
@@ -271,17 +235,10 @@ def run_task(
     print_line: PrintLine = _print_line,
     check_end: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Compute parts of a study that no other task has claimed, as task `number` of `of`, counted from 1.
+    """Compute parts of a study that no other task has claimed, and return True if all runs are finished.
 
-    If a task dies, another task claims its parts.  All tasks write shards beside `output`.  The task that finds all
-    runs finished writes the result.  Returns True if all runs are finished.
-
-    `number_of_class` selects a class of needs by its position in `count_needs`, or all classes if it is 0.
-    `print_line` receives messages while the task waits.  `check_end` raises KeyboardInterrupt to end the task.  The
-    task then finishes its current runs and keeps these runs.
-
-    Raises ResultError if `evogt run` is computing the result, or if the result cannot be written.  Raises PilotError,
-    StudyError and SweepError as `run` does.
+    All tasks write shards beside `output`.  The task that finds all runs finished writes the result.  `number_of_class`
+    selects a class of needs by its position in `count_needs` from 1.  `check_end` raises KeyboardInterrupt to end.
     """
     check_study(study)
     with open_executor(options, None, print_line) as inner:
@@ -295,15 +252,15 @@ def run_task(
     print_line(f"task {number} of {of}: {share.n_computed:,} runs computed{counts}")
     end, was_idle = time.monotonic() + JOIN_SECONDS, False
     # without shards another task has joined it, or all runs are in other results
-    while task.is_complete and (shard_folder(output).exists() or not output.exists()):
+    while task.is_complete and (finished.shard_folder(output).exists() or not output.exists()):
         try:
             run_to_file(study, output, options=options, print_line=print_line)
             break
-        except ResultError:
+        except errors.ResultError:
             # in this order: a writer removes the shards before its lease, and a task finishes its parts before it joins
-            writer, n_parts = find_writer(output), count_active_claims(claims_folder(output))
+            writer, n_parts = find_writer(output), count_active_claims(files.claims_folder(output))
             is_idle = not n_parts and (writer is None or not writer.lives)
-            if is_idle and was_idle and (shard_folder(output).exists() or not output.exists()):
+            if is_idle and was_idle and (finished.shard_folder(output).exists() or not output.exists()):
                 raise
             was_idle = is_idle
             if time.monotonic() > end:
@@ -317,56 +274,46 @@ class StudyRun:
     """Computation of one study.  If `write` is False, the result stays in memory and no result file is written."""
 
     def __init__(
-        self,
-        study: Study,
-        path: Path,
-        executor: Executor,
-        options: RunOptions,
-        listener: Listener | None = None,
-        stop: threading.Event | None = None,
-        *,
-        write: bool = True,
-    ) -> None:
-        check_result_place(path)
+        self, study: Study, path: Path, executor: Executor, options: RunOptions, listener: Listener | None = None,
+        stop: threading.Event | None = None, *, write: bool = True,
+    ) -> None:  # fmt: skip
+        files.check_result_place(path)
         self.study, self.path, self.executor, self.options, self.write = study, path, executor, options, write
         self.listener = listener if executor.is_shared else with_progress_file(path, listener)
         self.stop = stop or threading.Event()
         self.reuse_from = tuple(map(Path, options.reuse_from))
-        self.shards, self.runs = shard_folder(path), runs_folder(path)
+        self.shards, self.runs = finished.shard_folder(path), files.runs_folder(path)
         self.n_computed = self.failed = 0
         self.summary = RunSummary({}, {})
         if self.shards.is_file():
-            raise ResultError(f"cannot write in {self.shards}: it is a file. Choose another output file.")
+            raise errors.ResultError(f"cannot write in {self.shards}: it is a file. Choose another output file.")
 
     def compute_result(self) -> dict[str, xr.Dataset]:
-        """Run the phases, write the file and remove the shards, with the lease of the result.
-
-        Returns the runs by phase.  The arrays of the runs stay in the file.
-        """
+        """Run the phases and write the file, with the lease of the result.  Return the runs by phase."""
         with lock_result(self.path) as self.check_alone:
-            if tasks := count_active_claims(claims_folder(self.path)):
-                raise ResultError(
+            if tasks := count_active_claims(files.claims_folder(self.path)):
+                raise errors.ResultError(
                     f"tasks of `evogt run --task` are computing {self.path} ({tasks:,} parts). Wait for the tasks, or "
                     "choose another output file."
                 )
             # first: a file that is half written holds no runs, and this process is the only writer now
-            remove_unfinished(self.shards)
-            remove_unfinished(store_folder(self.path))
+            files.remove_unfinished(self.shards)
+            files.remove_unfinished(files.store_folder(self.path))
             if self.options.reuse_old_code:
-                self.study = with_recorded_code(self.study, self.path)
-            self.known = FinishedRuns(self.study, self.path, self.reuse_from)
+                self.study = finished.with_recorded_code(self.study, self.path)
+            self.known = finished.FinishedRuns(self.study, self.path, self.reuse_from)
             try:
                 return self.compute_and_write()
             except KeyboardInterrupt as reason:
                 found = f"finished runs are in {self.shards}. The same command computes the rest."
-                if not list_shards(self.shards):
+                if not finished.list_shards(self.shards):
                     found = "no new run is finished. The same command computes the rest."
                 elif not self.write:
                     found = (
                         f"finished runs are in {self.path} until this process ends. evs.open reads them, and evs.run "
                         "with this `output` computes the rest."
                     )
-                raise StudyInterruptedError(f"{str(reason) or 'interrupted'}: {found}") from None
+                raise errors.StudyInterruptedError(f"{str(reason) or 'interrupted'}: {found}") from None
 
     def compute_and_write(self) -> dict[str, xr.Dataset]:
         """Compute the phases and write the result."""
@@ -397,11 +344,14 @@ class StudyRun:
         left_out = {part for table in tables.values() for part in table.left_out}
         if left_out:
             names = join_names(sorted(left_out), 6)
-            warn(f"a result cannot hold {names} of the returned objects, so these parts are left out", ReturnWarning)
+            errors.warn(
+                f"a result cannot hold {names} of the returned objects, so these parts are left out",
+                errors.ReturnWarning,
+            )
         variables = sorted({name for table in tables.values() for name in table.columns})
         for name in sorted(self.study.model.attributes.keys() - set(variables)) if variables else ():
             message = f"no run returned `{name}`, a variable that [output.better] or [output.estimand] names"
-            warn(f"{message} ({self.study.file}). {suggest(name, variables)}", ReturnWarning)
+            errors.warn(f"{message} ({self.study.file}). {errors.suggest(name, variables)}", errors.ReturnWarning)
         return whole
 
     def fill_tables(self) -> dict[str, RunTable]:
@@ -420,9 +370,9 @@ class StudyRun:
             self.executor.begin()
             if self.executor.is_shared:
                 # with the variables that decide about later runs; if no run has them, with all
-                table = retry_if_replaced(self.path, lambda: self.read(plan, phase.deciding_variables))
+                table = files.retry_if_replaced(self.path, lambda: self.read(plan, phase.deciding_variables))
                 if phase.deciding_variables and not table.columns:
-                    table = retry_if_replaced(self.path, lambda: self.read(plan))
+                    table = files.retry_if_replaced(self.path, lambda: self.read(plan))
             else:
                 table = self.read(plan)
             self.compute(table)
@@ -438,7 +388,7 @@ class StudyRun:
             return records.select_rows(np.flatnonzero([each == read_versions() for each in records.software]))
 
         if self.executor.is_shared:
-            self.known = FinishedRuns(self.study, self.path, self.reuse_from, check=False)
+            self.known = finished.FinishedRuns(self.study, self.path, self.reuse_from, check=False)
         kept = FINAL if self.options.retry_failed else FINISHED  # a diverged run would diverge again
         return self.known.fill(plan, variables, wanted=kept, usable=select)
 
@@ -455,23 +405,23 @@ class StudyRun:
             if not is_described:
                 if len(trials):
                     self.check_names(computed, table.plan)
-                write_description(self.path, self.study)  # the results can be stored
+                finished.write_description(self.path, self.study)  # the results can be stored
                 is_described = True
             records = table.check(computed)
             # on disk before it counts: a run that is reported as finished survives a crash
-            write_shard(self.shards, records)
+            finished.write_shard(self.shards, records)
             if self.runs.exists():
                 is_ok = dict(zip(records.keys, records.status == Status.ok, strict=True))
                 remove_run_files(self.runs, is_ok, keeps=self.study.model.keep)
             new = table.add(records, is_checked=True)
             if self.stop.is_set():
-                raise SweepError("stopped because another study could not continue. Finished runs are kept.")
+                raise errors.SweepError("stopped because another study could not continue. Finished runs are kept.")
             failed = int(np.count_nonzero(table.status[new] != Status.ok))
             self.n_computed, self.failed = self.n_computed + len(new), self.failed + failed
             progress.add(len(new), failed, float(records.wall_seconds.sum()), self.executor.workers)
             if most is not None and progress.failed > most:  # more of them would not help to find the mistake
                 message = table.commonest_message()
-                raise SweepError(
+                raise errors.SweepError(
                     f"stopped after {progress.failed} failed runs (the limit is {most})"
                     f"{f', most often: {message}' if message else ''}. Finished runs are kept. "
                     "The same command continues the study."
@@ -485,6 +435,6 @@ class StudyRun:
         for name in sorted(returned & {*own, *plan.space.names}):
             if name in own:
                 problem = f"the function returned `{name}`, a name that the result of a study with [precision] uses"
-                raise StudyError(f"{problem} ({self.study.file}). Rename it.")
+                raise errors.StudyError(f"{problem} ({self.study.file}). Rename it.")
             problem = f"the method returned a variable `{name}`, but the study has a dimension of this name"
-            raise StudyError(f"{problem} ({self.study.file}). Rename the dimension.")
+            raise errors.StudyError(f"{problem} ({self.study.file}). Rename the dimension.")

@@ -13,17 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import (
-    DamagedResultError,
-    EvogtError,
-    InputError,
-    InPythonError,
-    PilotError,
-    ResultError,
-    shorten,
-    suggest,
-    without_package_frames,
-)
+from evogt_study import errors
 from evogt_study.methods.code import CodeKind, MethodSpec, UserCode
 from evogt_study.operations.diff import Difference, differences, read_runs, software_changes
 from evogt_study.results.dataset import make_global_attributes, to_dataset
@@ -69,16 +59,7 @@ NOTHING_ELSE = "nothing else was checked"
 class StoredRun:
     """Run of a result that was computed again.
 
-    Attributes
-    ----------
-    key, status, message : str, Status, str
-        Run key, status and message in the file.
-    compared : tuple of str
-        Names of the variables that both runs have.
-    differences : tuple of Difference
-        Variables that are not equal bit for bit.
-    software : str
-        Software versions that differ between the file and this process, or "".
+    `compared` names the variables of both runs.  `software` has the versions that differ from this process, or "".
     """
 
     key: str
@@ -91,20 +72,9 @@ class StoredRun:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Case that this process has computed.
+    """Case that this process has computed, with its axis values, its record, and a traceback if it has `raised`.
 
-    Attributes
-    ----------
-    point : str
-        Axis values of the case.
-    case : Case
-        Parameters and run key.
-    record : RunRecords
-        Status and values.
-    raised : str
-        Traceback of the run, or "".
-    stored : StoredRun or None
-        Run of the result that this case repeats, or None for a case of a study.
+    `stored` is the run of the result that this case repeats, or None for a case of a study.
     """
 
     point: str
@@ -209,7 +179,7 @@ def try_case(
         index = _find_case(plan.space, known, source.file)
         case, place = plan.case(index), format_point(plan.space, index)
         if case is None:
-            raise InputError(f"no run is planned at {place} ({source.file}). Choose another case.")
+            raise errors.InputError(f"no run is planned at {place} ({source.file}). Choose another case.")
         return Trial(place, case, *_compute(plan.spec, case))
     path, phase = Path(source), PILOT if pilot else MAIN
     with open_partial_result(path) as groups:
@@ -217,7 +187,7 @@ def try_case(
         phases = read_plans(path, groups, find_code_to_run(path, select_main_phase(groups), file))
         if phase not in phases:
             remedy = "Leave out --pilot." if pilot else "Add --pilot to select a run of the pilot."
-            raise ResultError(f"{path} has no runs of the phase {phase}. {remedy}")
+            raise errors.ResultError(f"{path} has no runs of the phase {phase}. {remedy}")
         result = phases[phase]
         return repeat_run(result, _find_case(result.plan.space, at, str(path)), read_runs(path, groups)[phase])[0]
 
@@ -226,7 +196,7 @@ def repeat_run(result: ResultWithPlan, index: int, runs: RunRecords) -> tuple[Tr
     """Compute case number `index` of a result again, and compare it with its run in `runs`."""
     where, case = format_point(result.plan.space, index), result.plan.case(index)
     if case is None:
-        raise InputError(f"no run is planned at {where} ({result.path}, {result.phase}). Choose another case.")
+        raise errors.InputError(f"no run is planned at {where} ({result.path}, {result.phase}). Choose another case.")
     now, raised = _compute(result.plan.spec, case)
     key, row = result.keys[index], -1
     stored = StoredRun(key, Status.not_run, "", (), (), "")
@@ -245,9 +215,9 @@ def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
     raised: list[BaseException] = []
     record = compute_here(Batch.of(spec, [case]), raised=raised.append)
     is_program = isinstance(spec.method, UserCode) and spec.method.kind is CodeKind.COMMAND
-    if not raised or (is_program and isinstance(raised[0], EvogtError)):  # there is no code of the user to show
+    if not raised or (is_program and isinstance(raised[0], errors.EvogtError)):  # there is no code of the user to show
         return record, ""
-    frames = without_package_frames(raised[0].__traceback__)
+    frames = errors.without_package_frames(raised[0].__traceback__)
     return record, "".join(traceback.format_exception(raised[0].with_traceback(frames)))
 
 
@@ -255,13 +225,13 @@ def _find_case(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
     """Return the number of the case with these axis values.  Raises InputError if there is no such case."""
     for name in at:
         if name not in space.names:
-            raise InputError(f"{source} has no axis `{name}`. {suggest(name, space.names)}")
+            raise errors.InputError(f"{source} has no axis `{name}`. {errors.suggest(name, space.names)}")
     positions = []
     for axis in space.axes:
         found = _find_label(axis.values, at[axis.name]) if axis.name in at else 0
         if found is None:
             values = join_names([text_label(value) for value in axis.values])
-            raise InputError(f"`{axis.name}` must be one of {values} ({source}), got {str(at[axis.name])!r}")
+            raise errors.InputError(f"`{axis.name}` must be one of {values} ({source}), got {str(at[axis.name])!r}")
         positions.append(found)
     return int(np.ravel_multi_index(positions, space.shape))
 
@@ -277,16 +247,8 @@ def _find_label(values: Sequence[Value], value: object) -> int | None:
 class Verification:
     """Result of the verification of a result file.
 
-    Attributes
-    ----------
-    path : Path
-        Result file.
-    findings, recomputed : tuple of str
-        One line for each mistake, and one line for each run that was computed again.
-    left_out : str
-        Description of the checks that were not possible, or "".
-    phases : dict
-        Run metadata of the file by phase.  The dict is empty if the file is damaged.
+    It has one line for each mistake and each run that was `recomputed`.  `left_out` describes the checks that were not
+    possible.  `phases` has the run metadata of the file, and is empty if the file is damaged.
     """
 
     path: Path
@@ -352,7 +314,7 @@ def verify(
     """
     for name, given in (("code", code is not None), ("seed", seed != 0)):
         if given and not rerun:
-            raise InputError(f"`{name}` has no effect without `rerun`. Give `rerun` too, or leave out `{name}`.")
+            raise errors.InputError(f"`{name}` has no effect without `rerun`. Give `rerun` too, or leave out `{name}`.")
     path = Path(path)
     resolve_link(path)  # it refuses pipes, which reading would wait for
     # bytes first, since a damaged file cannot be trusted or even opened; reading a shard checks its checksum
@@ -366,13 +328,13 @@ def verify(
                 text, digest = str(data.attrs.get("study")), data.attrs.get("study_sha256")
                 if hashlib.sha256(text.encode()).hexdigest() != digest:
                     wanted = f"the attribute `study` must have the SHA-256 `study_sha256` = {digest}"
-                    raise DamagedResultError(f"{phase}: {wanted}, got another text")
+                    raise errors.DamagedResultError(f"{phase}: {wanted}, got another text")
             codes, left_out = None, ""
             if rerun:
                 try:
                     codes = find_code_to_run(path, select_main_phase(groups), at, beside)
                     announce(list_code_files(codes))
-                except InPythonError as error:
+                except errors.InPythonError as error:
                     if code is not None:
                         raise
                     rerun, left_out = 0, str(error)
@@ -380,7 +342,7 @@ def verify(
             kept = {phase: load_result(path, select_metadata(data)) for phase, data in groups.items()}
             findings = (*read.changed, *found.findings)
             return replace(found, phases=kept, findings=findings, left_out=found.left_out or left_out)
-    except DamagedResultError as error:
+    except errors.DamagedResultError as error:
         return Verification(path, (str(error),), NOTHING_ELSE)
 
 
@@ -421,7 +383,7 @@ def _check_choices(phases: Mapping[str, ResultWithPlan], runs: Mapping[str, RunR
             table.add(runs[phase.name])  # filled as in `run`, so that the same candidate wins a tie
             try:
                 (chosen,) = choose_parameters(phase, table)
-            except PilotError as error:
+            except errors.PilotError as error:
                 yield str(error)
                 continue
             names = phase.choice.parameters
@@ -482,7 +444,7 @@ def _check_contents(result: ResultWithPlan, runs: RunRecords) -> Iterator[str]:
         if key not in data.attrs:
             yield f"the attribute `{key}` is missing"
         elif key in SETTLED_ATTRIBUTES and data.attrs[key] != value:
-            yield f"the attribute `{key}` must be {shorten(value)}, got {shorten(data.attrs[key])}"
+            yield f"the attribute `{key}` must be {errors.shorten(value)}, got {errors.shorten(data.attrs[key])}"
     for name in wanted.variables:
         if name not in data.variables:
             yield f"`{name}` is missing"
@@ -494,7 +456,8 @@ def _compare_variables(name: str, data: xr.Dataset, wanted: xr.Dataset) -> Itera
     ours, theirs = data.variables[name], wanted.variables[name]
     for attribute, value in theirs.attrs.items():
         if not np.array_equal(np.asarray(ours.attrs.get(attribute)), value):
-            yield f"`{name}` must have {attribute} = {shorten(value)}, got {shorten(ours.attrs.get(attribute))}"
+            got = errors.shorten(ours.attrs.get(attribute))
+            yield f"`{name}` must have {attribute} = {errors.shorten(value)}, got {got}"
     if ours.sizes != theirs.sizes:
         yield f"`{name}` must have the dimensions {dict(theirs.sizes)}, got {dict(ours.sizes)}"
         return

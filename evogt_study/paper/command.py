@@ -44,7 +44,7 @@ def reproduce(
     from evogt_study.operations.run import run_all
     from evogt_study.paper.board import check_board
     from evogt_study.paper.published import read_known_differences, read_published
-    from evogt_study.paper.run import compare_methods, judge_results, read_results, read_studies
+    from evogt_study.paper.report import compare_methods, judge_results, read_results, read_studies
     from evogt_study.storage.files import check_writable, write_file
     from evogt_study.workers.dask_executor import connect_to_scheduler
     from evogt_study.workers.runner import RunOptions

@@ -333,10 +333,7 @@ class Source(NamedTuple):
 
 
 def find_calculation(row: Row, results: Results | None = None) -> tuple[Function, list[Source]]:
-    """Return the function of a published number and the variables that are its arguments.
-
-    The runs behind a shape parameter are the runs of the pilot, if `results` has a pilot of the study.
-    """
+    """Return the function of a published number and its arguments.  A shape parameter has the runs of its pilot."""
     labels, variable = dict(row.labels), row.labels["variable"]
     if row.file in CLAIMED:
         function, *texts = CLAIMS[variable]
@@ -363,10 +360,7 @@ def find_calculation(row: Row, results: Results | None = None) -> tuple[Function
 
 
 def judge_numbers(rows: Sequence[Row], results: Results, known: Sequence[KnownDifference] = ()) -> list[Entry]:
-    """Return an entry for each published number that the `results` contain.
-
-    Raises InputError for a row that no study can compute.
-    """
+    """Return an entry for each published number in the `results`.  Raises InputError for a row with unknown labels."""
     entries = []
     for row in rows:
         try:
@@ -414,10 +408,7 @@ def read_published(folder: Path) -> list[Row]:
 
 
 def read_csv(path: Path, *needed: str) -> list[dict[str, str]]:
-    """Read the rows of a CSV file with at least the columns `needed`.
-
-    Raises InputError with file and line if the file cannot be read, lacks a column, or has a row of another length.
-    """
+    """Read the rows of a CSV file with the columns `needed`.  An InputError names the file and the line."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]

@@ -2,6 +2,5 @@
 
 - `report`: the page of one result
 - `contents`: files of a deposit, with the software versions that computed the result
-- `metadata`: creators, CITATION.cff and RO-Crate
-- `publish`: writes and checks a deposit
+- `publish`: writes a deposit with CITATION.cff and RO-Crate, and checks a deposit
 """

@@ -13,7 +13,6 @@ from importlib.metadata import PackageNotFoundError, distribution, packages_dist
 from pathlib import Path, PurePath
 from typing import Any
 
-import xarray as xr
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -43,22 +42,19 @@ NO_PACKAGES = frozenset({"python", "blas"})
 class DepositedStudy:
     """One result, with the files that a reader needs to understand and repeat it.
 
-    `name` is the stem of the file, and `versions` are the software versions that wrote the file.  `runs` describes the
-    status of the runs by phase, and `software` are the versions that computed the runs.  `beside` has the files that
-    the runs need, by path.  `result`, `text`, `page` and `lock` are paths in the deposit: result, study file, report
-    and list of packages.
+    `runs` describes the status of the runs by phase, and `software` has the versions that computed the runs.  `beside`
+    has the files that the runs need, by path.  `result`, `text`, `page` and `lock` are paths in the deposit: result,
+    study file, report and list of packages.
     """
 
     path: Path
     name: str
     title: str
+    study: Study
     attributes: Mapping[str, str]
-    versions: Mapping[str, str]
     runs: Mapping[str, str]
     software: Sequence[Mapping[str, Any]]
     beside: Mapping[str, Path]
-    references: Sequence[str]
-    publication: PublicationTable | None
     result: str
     text: str
     page: str
@@ -67,47 +63,27 @@ class DepositedStudy:
 
 @dataclass(frozen=True, eq=False)
 class Deposit:
-    """Several results with one title, and the creators and terms that their studies name."""
+    """Several results with one title, and the creators and terms that their studies name.
+
+    `created` is the date of the latest result, YYYY-MM-DD.  `license_address` is the internet address of the licence.
+    """
 
     title: str
     publication: PublicationTable
     studies: Sequence[DepositedStudy]
-
-    @property
-    def created(self) -> str:
-        """Date of the latest result, YYYY-MM-DD."""
-        return max(each.attributes["date_created"] for each in self.studies)[:10]
-
-    @property
-    def description(self) -> str:
-        """Abstract of the deposit, from the summaries of the results."""
-        return " ".join(dict.fromkeys(each.attributes.get("summary", "") for each in self.studies))
-
-    @property
-    def keywords(self) -> list[str]:
-        """Different keywords of the results."""
-        found = [word.strip() for each in self.studies for word in each.attributes.get("keywords", "").split(",")]
-        return [word for word in dict.fromkeys(found) if word]
-
-    @property
-    def license_address(self) -> str:
-        """Internet address of the licence."""
-        text = self.publication.license
-        return text if "://" in text else SPDX + text
+    created: str
+    description: str
+    keywords: Sequence[str]
+    license_address: str
 
 
 def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
-    """Collect the contents of a deposit of some results.
-
-    Raises InputError if two results have the same name or different creators and terms, or if no result has creators.
-    Raises ResultError for a file that is not a result, is damaged, or lacks a file of its study.
-    """
+    """Collect the contents of a deposit.  Raises InputError if names or terms conflict or no result has creators."""
     ((name, count),) = Counter(path.stem for path in paths).most_common(1)
     if count > 1:
         raise InputError(f"`RESULT` must be files with different names, got two files named {name!r}. Rename one file.")
     studies = [collect_study(path) for path in paths]
-    more = f" and {len(studies) - 1} more" if len(studies) > 1 else ""
-    stated = [(each.path, each.publication) for each in studies if each.publication is not None]
+    stated = [(each.path, each.study.model.publication) for each in studies if each.study.model.publication]
     if not stated:
         raise InputError(
             "`[publication]` must name creators and a license to publish results, got none "
@@ -120,7 +96,17 @@ def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
             raise InputError(
                 f"`[publication]` must be the same in all results of a deposit, got another in {path} than in {first}"
             )
-    return Deposit(title or studies[0].title + more, publication, studies)
+    known = [each.attributes for each in studies]
+    words = [word.strip() for each in known for word in each.get("keywords", "").split(",") if word.strip()]
+    return Deposit(
+        title or studies[0].title + f" and {len(studies) - 1} more" * (len(studies) > 1),
+        publication,
+        studies,
+        created=max(each["date_created"] for each in known)[:10],
+        description=" ".join(dict.fromkeys(each.get("summary", "") for each in known)),
+        keywords=list(dict.fromkeys(words)),
+        license_address=publication.license if "://" in publication.license else SPDX + publication.license,
+    )
 
 
 def collect_study(path: Path) -> DepositedStudy:
@@ -132,27 +118,20 @@ def collect_study(path: Path) -> DepositedStudy:
             "To list all errors, run `evogt verify`."
         )
     with open_phases(path) as groups:
-        main: xr.Dataset = groups[MAIN]
-        study = read_recorded_study(path, main)
-        attributes, name = {str(key): str(value) for key, value in main.attrs.items()}, path.stem
+        study = read_recorded_study(path, groups[MAIN])
+        attributes, name = {str(key): str(value) for key, value in groups[MAIN].attrs.items()}, path.stem
         # a study in Python has no file, and some systems separate folders by a backslash
         file = PurePath(study.file.replace("\\", "/")).name
         return DepositedStudy(
-            path=path,
-            name=name,
-            title=attributes.get("title") or name,
-            attributes=attributes,
-            versions={key: str(each) for key, each in json.loads(attributes.get("versions", "{}")).items()},
+            path, name, attributes.get("title") or name, study, attributes,
             runs={phase: count_status(data).describe() for phase, data in groups.items()},
-            software=read_software_sets(main),
+            software=read_software_sets(groups[MAIN]),
             beside=find_files_beside(path, study),
-            references=tuple(code.reference for code in study.spec.codes),
-            publication=study.model.publication,
             result=f"results/{name}.nc",
             text=f"studies/{name}/{file if file.endswith('.toml') else f'{name}.toml'}",
             page=f"reports/{name}.html",
             lock=f"environments/{name}.txt",
-        )
+        )  # fmt: skip
 
 
 def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
@@ -205,13 +184,12 @@ def _iterate_texts(value: Any) -> Iterator[str]:
 
 
 def list_requirements(study: DepositedStudy) -> str:
-    """Return requirements for pip, with comments on the interpreter, processor and linear algebra.
-
-    Packages have the version that the result records.  Other required packages have the version that is installed here.
-    """
-    recorded: dict[str, str] = {canonicalize_name(name): version for name, version in study.versions.items()}
+    """Return requirements for pip with the recorded versions, or else the versions that are installed here."""
+    versions = json.loads(study.attributes.get("versions", "{}"))
+    recorded: dict[str, str] = {canonicalize_name(name): str(version) for name, version in versions.items()}
+    references = [code.reference for code in study.study.spec.codes]
     # modules that the Python of the study imports, found in its text without running it
-    modules = {name.partition(":")[0].partition(".")[0] for name in study.references if ".py:" not in name}
+    modules = {name.partition(":")[0].partition(".")[0] for name in references if ".py:" not in name}
     for path in (path for path in study.beside.values() if path.suffix == ".py"):
         for node in ast.walk(ast.parse(read_source(path))):
             if isinstance(node, ast.Import):

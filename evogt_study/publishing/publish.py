@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +19,12 @@ from typing import Any
 from evogt_study.errors import InputError, ResultError, shorten
 from evogt_study.operations.verify import Verification, verify
 from evogt_study.publishing.contents import Deposit, collect_deposit, list_requirements
-from evogt_study.publishing.metadata import to_citation, write_crate
 from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import load_numbers, open_phases
 from evogt_study.results.provenance import read_package_version
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.files import hash_file, read_bytes, read_text, write_atomically
+from evogt_study.study.model import ORCID, CreatorTable
 from evogt_study.text import escape_text
 
 _DECLARATION = "bagit.txt"
@@ -33,6 +33,11 @@ MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
 # sha256sum puts * before files that it read as binary
 _LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(.+)")
 LINE = "\n"
+MEDIA_TYPES = {
+    ".nc": "application/x-netcdf", ".toml": "application/toml", ".py": "text/x-python", ".html": "text/html",
+    ".txt": "text/plain", ".md": "text/markdown", ".cff": "application/yaml",
+}  # fmt: skip
+"""Media types by suffix.  Files with other suffixes have no media type."""
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
@@ -80,8 +85,8 @@ def _write_deposit(made: Deposit, folder: Path) -> None:
             page = report(folder / study.result, {phase: load_numbers(data) for phase, data in groups.items()})
         _write_text(folder / study.page, page)
     _write_text(folder / "README.md", make_readme(made))
-    _write_text(folder / "CITATION.cff", to_citation(made))
-    write_crate(made, folder)
+    _write_text(folder / "CITATION.cff", _to_citation(made))
+    _write_crate(made, folder)
     info = {
         "Bag-Software-Agent": f"evogt-study {read_package_version()}",
         "Bagging-Date": made.created,
@@ -101,6 +106,83 @@ def _write_text(path: Path, text: str) -> None:
     """Write text with unchanged line ends on every system.  The checksums depend on line ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="")
+
+
+def _to_citation(deposit: Deposit) -> str:
+    """Return the text of CITATION.cff."""
+    import yaml  # extra `publish`
+
+    publication, authors = deposit.publication, []
+    for each in publication.creators:
+        family, given = _split_name(each)
+        own: dict[str, Any] = {"family-names": family, "given-names": given} if given else {"name": family}
+        own |= {"orcid": each.orcid and ORCID + each.orcid, "affiliation": each.affiliation if given else ""}
+        authors.append(_drop_empty({**own, "email": each.email}))
+    address = "://" in publication.license
+    known: dict[str, Any] = {
+        "cff-version": "1.2.0",
+        "message": "If you use these results, please cite them.",
+        "type": "dataset",
+        "title": deposit.title,
+        "abstract": deposit.description,
+        "authors": authors,
+        "date-released": deposit.created,
+        "license-url" if address else "license": publication.license,  # `license` takes identifiers of SPDX alone
+        "keywords": deposit.keywords,
+        "doi": publication.doi,
+    }
+    return str(yaml.safe_dump(_drop_empty(known), sort_keys=False, width=float("inf")))
+
+
+def _write_crate(deposit: Deposit, folder: Path) -> None:
+    """Write the metadata file of a folder that holds all other files of the deposit."""
+    from rocrate.model import ContextEntity
+    from rocrate.rocrate import ROCrate
+
+    crate, publication = ROCrate(version="1.2"), deposit.publication
+
+    def add(identifier: str, properties: Mapping[str, Any]) -> dict[str, str]:
+        return {"@id": crate.add(ContextEntity(crate, identifier, _drop_empty(properties))).id}
+
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder).as_posix()
+        properties = _drop_empty({"name": name, "encodingFormat": MEDIA_TYPES.get(path.suffix)})
+        crate.add_file(path, dest_path=name, properties=properties, record_size=True)
+    authors = []
+    for number, creator in enumerate(publication.creators, 1):
+        family, given = _split_name(creator)
+        known: dict[str, Any] = {"@type": "Organization", "name": family, "email": creator.email}
+        if given:
+            known |= {"@type": "Person", "name": f"{given} {family}", "familyName": family, "givenName": given}
+        if creator.affiliation:
+            affiliation = {"@type": "Organization", "name": creator.affiliation}
+            known["affiliation"] = add(f"#affiliation-{number}", affiliation)
+        authors.append(add(ORCID + creator.orcid if creator.orcid else f"#creator-{number}", known))
+    terms = {"@type": "CreativeWork", "name": publication.license, "description": "terms of use of the results"}
+    publisher = {"@type": "Organization", "name": publication.publisher}
+    described = {
+        "name": deposit.title,
+        "description": deposit.description,
+        "datePublished": deposit.created,
+        "license": add(deposit.license_address, terms),
+        "author": authors if len(authors) > 1 else authors[0],  # RO-Crate 1.2 writes a single value without a list
+        "publisher": add("#publisher", publisher) if publication.publisher else None,
+        "identifier": f"https://doi.org/{publication.doi}" if publication.doi else None,
+        "keywords": ", ".join(deposit.keywords),
+    }
+    for name, value in _drop_empty(described).items():
+        crate.root_dataset[name] = value
+    crate.write(folder)
+
+
+def _drop_empty(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in properties.items() if value}
+
+
+def _split_name(creator: CreatorTable) -> tuple[str, str]:
+    """Return family and given name of a person.  The name of an organisation has no comma, and its given name is ""."""
+    family, _, given = map(str.strip, creator.name.partition(","))
+    return family, given
 
 
 def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]:
@@ -124,21 +206,29 @@ def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]
 
 def make_readme(deposit: Deposit) -> str:
     """Return the text of README.md.  Control characters and HTML in titles and names are escaped."""
-    first = deposit.studies[0]
-    rows = []
+    first, publication, rows = deposit.studies[0], deposit.publication, []
     for study in deposit.studies:
         runs = "; ".join(counts if phase == MAIN else f"{phase}: {counts}" for phase, counts in study.runs.items())
         links = f"[study]({study.text}) | [report]({study.page})"
         rows.append(f"| [{study.name}.nc]({study.result}) | {_escape_cell(study.title)} | {runs} | {links} |")
+    people = [f"- {', '.join(filter(None, (one.name, one.affiliation, one.orcid)))}" for one in publication.creators]
+    facts = {
+        "Institution": publication.institution, "Project": publication.project,
+        "License": f"{publication.license}, {deposit.license_address}", "DOI": publication.doi,
+        "References": publication.references, "Acknowledgement": publication.acknowledgement,
+        "Date of the latest result": deposit.created,
+    }  # fmt: skip
+    # two spaces end a line in Markdown
+    terms = LINE.join([*people, "", *(f"{name}: {fact}  " for name, fact in facts.items() if fact)])
     # outside of the bag: all files in the bag must be in its manifest
-    commands = [f"evogt run '{study.text}' -o '../../again/{study.name}.nc'" for study in deposit.studies]
+    commands = LINE.join(f"evogt run '{study.text}' -o '../../again/{study.name}.nc'" for study in deposit.studies)
     # a function of a script or a notebook is recorded with its source
     in_python = [study.name for study in deposit.studies if '"source":' in study.attributes.get("study_code", "")]
     text = f"""# {_escape_cell(deposit.title)}
 
 {deposit.description}
 
-{_describe_terms(deposit)}
+{terms}
 
 ## Contents
 
@@ -175,7 +265,7 @@ three runs of each result again. It executes the Python files in `studies/`: rea
 ## Compute the results again
 
 ```sh
-{LINE.join(commands)}
+{commands}
 ```
 """
     if in_python:
@@ -186,35 +276,13 @@ of the result, and `evogt run` cannot compute it from here.
     return escape_text(text, kept="\n").replace("<", "&lt;")
 
 
-def _describe_terms(deposit: Deposit) -> str:
-    """Return creators, institution, licence and other terms as Markdown."""
-    publication = deposit.publication
-    people = [
-        f"- {', '.join(filter(None, (each.name, each.affiliation, each.orcid)))}" for each in publication.creators
-    ]
-    facts = {
-        "Institution": publication.institution,
-        "Project": publication.project,
-        "License": f"{publication.license}, {deposit.license_address}",
-        "DOI": publication.doi,
-        "References": publication.references,
-        "Acknowledgement": publication.acknowledgement,
-        "Date of the latest result": deposit.created,
-    }
-    # two spaces end a line in Markdown
-    return LINE.join([*people, "", *(f"{name}: {fact}  " for name, fact in facts.items() if fact)])
-
-
 def _escape_cell(text: str) -> str:
     """Return text for one cell of a table."""
     return " ".join(text.replace("|", "\\|").split())
 
 
 def check_bag(folder: Path) -> Iterator[str]:
-    """Yield one line for each file that is missing, is not listed, or differs from its checksum.
-
-    Raises InputError for a folder that is not a bag.
-    """
+    """Yield one line for each file of a bag that is missing, unlisted or changed.  Raises InputError."""
     if not (folder / _DECLARATION).is_file():
         raise InputError(
             f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {_DECLARATION}"
@@ -244,10 +312,7 @@ def check_bag(folder: Path) -> Iterator[str]:
 
 
 def _read_manifest(folder: Path, name: str) -> dict[str, str]:
-    """Return checksums by path.  Paths have escapes for %, CR and LF (RFC 8493, 2.1.3).
-
-    Raises ResultError for a file that is not a manifest.
-    """
+    """Return checksums by path.  Paths have escapes for %, CR and LF (RFC 8493, 2.1.3).  Raises ResultError."""
     lines = read_text(folder / name, "the manifest", ResultError, folder).splitlines()
     found = [_LINE.fullmatch(line) for line in lines if line.strip()]
     if None in found:

@@ -72,10 +72,7 @@ class Conclusion(NamedTuple):
 
 
 class ReportTable(NamedTuple):
-    """Table of the page.
-
-    The first `heads` columns name the row.  Lines in the columns `texts` wrap.  The table omits `left_out` rows.
-    """
+    """Table whose first `heads` columns name the row.  Lines in the columns `texts` wrap.  It omits `left_out` rows."""
 
     title: str
     header: Sequence[str]
@@ -96,11 +93,7 @@ class ReportPart(NamedTuple):
 
 
 def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
-    """Return the page of a result from `path`, with its data by phase as `read_result` returns them.
-
-    `state` describes a running computation.  The page then shows the state, and a browser reloads the page every
-    minute.
-    """
+    """Return the page of a result from its data by phase.  A browser reloads a page with a `state` every minute."""
     main = groups.get(MAIN, next(iter(groups.values())))
     made = compare_main_variable(main) if MAIN in groups else None
     parts = {}
@@ -154,10 +147,7 @@ def encode_image(plotted: PlottedFigure) -> str:
 
 
 def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
-    """Return the comparison of the main variable by the axis of strings.
-
-    Return None without a main variable, without such an axis, or with too few seeds.
-    """
+    """Return the comparison of the main variable by the axis of strings, or None if this is not possible."""
     variable = catalogue.find_main_variable(data)
     if variable is None or not has_comparison(data, variable, PlotRequest()):
         return None
@@ -165,10 +155,7 @@ def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
 
 
 def list_conclusions(made: xr.Dataset) -> Conclusion | None:
-    """Return the conclusions of a comparison, or None if no setup has a leader.
-
-    The sentence on several setups counts, for each axis value, the setups with a significant lead.
-    """
+    """Return the conclusions of a comparison, or None if no setup has a leader."""
     leaders, conclusions, significant = (
         made[name].values.ravel().tolist() for name in ("leader", "conclusion", "significant")
     )

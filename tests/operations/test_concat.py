@@ -4,7 +4,7 @@ import xarray as xr
 
 import evogt_study as evs
 from evogt_study.errors import InputError
-from evogt_study.operations import merge
+from evogt_study.results import netcdf
 from evogt_study.results.finished import read_finished_runs
 
 HEAT = """
@@ -63,7 +63,7 @@ def test_no_study_takes_its_runs_from_joined_results(files, own_study, tmp_path)
 
 def test_large_results_are_joined_chunk_by_chunk(files, tmp_path, monkeypatch):
     wanted = evs.concat(files)
-    monkeypatch.setattr(merge, "MAX_LOADED_BYTES", 0)
+    monkeypatch.setattr(netcdf, "MAX_LOADED_BYTES", 0)
     xr.testing.assert_equal(evs.concat(files), wanted)
     xr.testing.assert_equal(evs.concat(files, output=tmp_path / "joined.nc"), wanted)
 

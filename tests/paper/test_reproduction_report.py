@@ -10,8 +10,16 @@ import numpy as np
 import pytest
 
 from evogt_study.paper.published import Entry, Measure, judge_value
-from evogt_study.paper.report import COMMAND, TITLE, format_computed, summarise, to_csv, to_markdown, to_terminal
-from evogt_study.paper.run import draw_figures
+from evogt_study.paper.report import (
+    COMMAND,
+    TITLE,
+    draw_figures,
+    format_computed,
+    summarise,
+    to_csv,
+    to_markdown,
+    to_terminal,
+)
 from evogt_study.results.netcdf import read_result
 
 DATA = Path(__file__).parents[2] / "data" / "results"
