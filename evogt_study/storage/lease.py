@@ -19,7 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from errno import EINVAL
@@ -195,11 +195,10 @@ def lock_result(result: Path) -> Iterator[Callable[[], None]]:
     Call the yielded function before each write, because a process that is stopped for `SILENT_SECONDS` loses the lease.
     At the start, remove temporary files of killed writers.  Raises ResultError if another process holds the lease.
     """
-    path, made = files.lock_file(result), list[Path]()
-    end = time.monotonic() + 2 * UNSIGNED_SECONDS
-    try:
+    path, end = files.lock_file(result), time.monotonic() + 2 * UNSIGNED_SECONDS
+    with ExitStack() as stack:
         try:
-            made = files.make_folder(path.parent)
+            stack.callback(files.remove_created_folders, files.make_folder(path.parent))
             while (lease := _take_lease(path)) is None:  # another process may be signing it or taking it over
                 if (found := find_writer(result)) and found.lives:
                     raise found.refusal()
@@ -208,14 +207,10 @@ def lock_result(result: Path) -> Iterator[Callable[[], None]]:
                 time.sleep(0.02)
         except OSError as error:
             raise ResultError(f"cannot write {path}: {error.strerror}. Choose another output file.") from None
-        try:
-            files.remove_unfinished(path.parent, path.stem)
-            with _renew([lease]):
-                yield lease.check
-        finally:
-            lease.remove()
-    finally:
-        files.remove_created_folders(made)
+        stack.callback(lease.remove)
+        files.remove_unfinished(path.parent, path.stem)
+        with _renew([lease]):
+            yield lease.check
 
 
 def find_writer(result: Path) -> Lease | None:
