@@ -24,7 +24,7 @@ from evogt_study.inference.kernels import Array, Bools
 from evogt_study.methods.current_run import ALL, NONE, STREAMS
 from evogt_study.schema.values import find_value, text_label, to_canonical
 from evogt_study.schema.variables import DESIGN, status_codes
-from evogt_study.storage.arrays import slabs
+from evogt_study.storage.arrays import iterate_slabs
 from evogt_study.study.case_space import join_names
 
 KEYS = "run_key"
@@ -43,7 +43,7 @@ def number_runs(planned: xr.DataArray) -> Numbers:
         return np.where(planned.values, np.arange(planned.size).reshape(planned.shape), -1)
     # 64 bits of the hash of a key: two of a million runs have equal bits with probability 3e-8
     hashes, there = np.zeros(planned.shape, dtype=np.uint64), np.zeros(planned.shape, dtype=bool)
-    for slab in slabs(planned.shape):
+    for slab in iterate_slabs(planned.shape):
         keys = np.asarray(planned.variable[slab].values, dtype=object)
         hashes[slab] = pd.util.hash_array(keys.ravel(), categorize=False).reshape(keys.shape)
         there[slab] = keys.astype(bool)
@@ -417,7 +417,7 @@ def count_status(data: xr.Dataset) -> Completeness:
     once = mark_first(runs.ravel()).reshape(runs.shape)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
     patterns, first = Counter[str](), dict[str, tuple[list[int], str]]()
-    for slab in slabs(status.shape):
+    for slab in iterate_slabs(status.shape):
         texts = data["run_message"].isel(dict(zip(dims, slab, strict=True))).values.astype(object)
         for place in np.argwhere((texts != "") & once[slab]):
             text = str(texts[tuple(place)])

@@ -18,7 +18,7 @@ from evogt_study.inference.intervals import Interval, share_interval, standard_e
 from evogt_study.inference.kernels import HEAVY, STATISTICS, Array, Bools, Counts, Kernel, kernel_of, probability_of
 from evogt_study.inference.means import pseudo_values, resample_statistic, student_quantile
 from evogt_study.schema.variables import TRUTH_MEANINGS
-from evogt_study.storage.arrays import slabs
+from evogt_study.storage.arrays import iterate_slabs
 
 NOTE = "note"
 BLOCK_BYTES = 2**25  # of values in memory at a time: 32 MiB, little for a Python process
@@ -313,7 +313,7 @@ def _are_two_valued(values: xr.DataArray) -> bool:
     """Return True if all values are 0 or 1, or booleans, and read only the slabs that decide."""
     if values.dtype.kind == "b" or values.attrs.get("flag_meanings") == TRUTH_MEANINGS:
         return True
-    parts = (np.asarray(values.variable[slab].values, dtype=float) for slab in slabs(values.shape))
+    parts = (np.asarray(values.variable[slab].values, dtype=float) for slab in iterate_slabs(values.shape))
     decisions = (kernels.is_two_valued(part) for part in parts if not np.isnan(part).all())
     return next(decisions, False) and all(decisions)
 

@@ -30,7 +30,7 @@ import numpy as np
 from evogt_study.errors import ReturnError, RunError, StudyError, shorten
 from evogt_study.methods.current_run import make_own_folder
 from evogt_study.schema.values import canonical_json, hash_text
-from evogt_study.storage.files import hash_file, identity, read_text
+from evogt_study.storage.files import hash_file, read_file_identity, read_text
 
 STDOUT = "stdout"
 """Name of the standard output of a program in `read`, and of its file in the folder of the run."""
@@ -132,7 +132,7 @@ class Program:
         """Return the hash of each file in the command, in the templates and in `depends`."""
         paths = {**self.files, **{name: self._find_path(name) for name in (*self.templates, *self.depends)}}
         try:
-            return {name: _hash_unchanged(path, identity(path)) for name, path in paths.items()}
+            return {name: _hash_unchanged(path, read_file_identity(path)) for name, path in paths.items()}
         except OSError as error:
             raise StudyError(f"`command` must name readable files, got {error.filename}: {error.strerror}") from None
 

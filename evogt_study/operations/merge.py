@@ -36,7 +36,7 @@ from evogt_study.schema.variables import (
     Status,
     explain_reserved_name,
 )
-from evogt_study.storage.files import check_result_place, parse_toml, paths_of
+from evogt_study.storage.files import check_result_place, parse_toml, to_paths
 from evogt_study.storage.lease import lock_result
 from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.model import write_toml
@@ -89,7 +89,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     """
     if study is not None:
         check_study(study)
-    output, sources = Path(output), paths_of(paths)
+    output, sources = Path(output), to_paths(paths)
     if len(sources) < 2:
         raise InputError(f"`FILES` must be two results or more, got {len(sources)}")
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):

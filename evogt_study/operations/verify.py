@@ -31,7 +31,7 @@ from evogt_study.results.table import RunTable, are_equal
 from evogt_study.schema.records import COORDINATE, VARIABLE, Case, RunRecords
 from evogt_study.schema.values import Value, find_value, text_label, to_canonical
 from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
-from evogt_study.storage.arrays import slabs
+from evogt_study.storage.arrays import iterate_slabs
 from evogt_study.storage.files import description_path, resolve_link
 from evogt_study.study.case_space import CaseSpace, join_names
 from evogt_study.study.plan import choose_parameters, join_values, plan_study
@@ -461,7 +461,7 @@ def _compare_variables(name: str, data: xr.Dataset, wanted: xr.Dataset) -> Itera
     if ours.sizes != theirs.sizes:
         yield f"`{name}` must have the dimensions {dict(theirs.sizes)}, got {dict(ours.sizes)}"
         return
-    for slab in slabs(ours.shape):  # a variable may be larger than memory
+    for slab in iterate_slabs(ours.shape):  # a variable may be larger than memory
         one, other = ours[slab].values, theirs[slab].values
         if one.dtype.kind in "OUS" or other.dtype.kind in "OUS":
             one, other = one.astype(str), other.astype(str)

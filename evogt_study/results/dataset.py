@@ -22,7 +22,7 @@ from evogt_study.schema import variables
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, VARIABLE, RunRecords, Stack
 from evogt_study.schema.values import Value, make_coordinate, text_label
 from evogt_study.schema.variables import MAIN, OUTPUT, RUN_METADATA, Status, status_codes
-from evogt_study.storage.arrays import Packed, pad_of
+from evogt_study.storage.arrays import Packed, choose_padding
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.plan import Order, make_precision_coordinates
 from evogt_study.study.study import Study
@@ -118,7 +118,7 @@ def _align_runs(
                 old, before = cells.get(key) or each.load(), (slice(None),) * each.dims.index(name)
                 shape = list(old.values.shape)
                 shape[len(before) + 1] = len(unions[name])
-                blank = np.full(shape, pad_of(old.values.dtype), old.values.dtype)
+                blank = np.full(shape, choose_padding(old.values.dtype), old.values.dtype)
                 cells[key] = Cells(blank, np.ones(shape, dtype=bool))
                 for case, own in known.items():
                     count = min(len(own), old.values.shape[len(before) + 1])

@@ -28,7 +28,7 @@ from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.provenance import END, MAGIC, RunSummary, append_summary
 from evogt_study.schema.records import COORDINATE, RunRecords, Stack
 from evogt_study.schema.variables import MAIN, PREFIX, Status
-from evogt_study.storage.arrays import RAW, File, Form, Memory, Packed, dtype_in_file, unpack_bytes
+from evogt_study.storage.arrays import RAW, Form, Packed, PieceBuffer, PieceFile, to_file_dtype, unpack_bytes
 from evogt_study.storage.files import checksum
 from evogt_study.storage.hdf5 import HDF5_LOCK, NO_VARIABLE
 from evogt_study.study.case_space import MAX_CASES, Keys
@@ -178,7 +178,7 @@ def describe_records(records: RunRecords) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _restore_records(known: Mapping[str, Any], file: File) -> RunRecords:
+def _restore_records(known: Mapping[str, Any], file: PieceFile) -> RunRecords:
     count, texts, stacks = len(known["keys"]), dict[str, tuple[str, ...]](), []
     for name in ("messages", "outputs"):
         there = dict(zip(*known[name], strict=True))
@@ -200,7 +200,7 @@ def _restore_records(known: Mapping[str, Any], file: File) -> RunRecords:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def append_index(file: BinaryIO, target: File, index: Index) -> None:
+def append_index(file: BinaryIO, target: PieceFile, index: Index) -> None:
     """Write new pieces, the summary, the index and the end.  `target` is the file under its final name."""
     end = file.seek(0, os.SEEK_END)
     for stack in _iterate_packed(index):
@@ -223,23 +223,23 @@ def _iterate_packed(index: Index) -> Iterator[Stack]:
     return (stack for stack in stacks if isinstance(stack.values, Packed))
 
 
-def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: File) -> int:
+def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: PieceFile) -> int:
     """Write the pieces from memory or other files at `end`, each once.  Return the offset of their end."""
     if all(source is target for source in packed.sources):
         return end
     pieces, form = packed.pieces.copy(), packed.form.copy()
-    if all(isinstance(source, Memory) for source in packed.sources):
-        contents: list[Any] = [source.content.data for source in packed.sources if isinstance(source, Memory)]
+    if all(isinstance(source, PieceBuffer) for source in packed.sources):
+        contents: list[Any] = [source.content.data for source in packed.sources if isinstance(source, PieceBuffer)]
         pieces["offset"] += np.cumsum([end, *map(len, contents)])[pieces["file"]]
         end += sum(map(file.write, contents))
     else:
         moved = dict[bytes, int]()
         for row in np.flatnonzero(packed.present).tolist():
-            contents = [packed.content(piece) for piece in pieces[row, : packed.count_of(row)]]
+            contents = [packed.read_piece(piece) for piece in pieces[row, : packed.count_pieces(row)]]
             if pieces["row"][row, 0] >= 0:  # a chunk of several runs
                 values = packed.read_row(row)
                 contents, dtype = [values.tobytes()], values.dtype
-                form[row] = packed.number_of(Form(dtype, dtype_in_file(dtype), None))
+                form[row] = packed.add_form(Form(dtype, to_file_dtype(dtype), None))
                 pieces[row, 0] = (0, RAW, 0, len(contents[0]), checksum(contents[0]))
             for number, content in enumerate(contents):
                 mark = pieces["checksum"][row, number].tobytes()
@@ -287,7 +287,7 @@ def read_index(path: Path) -> Index | None:
     if end + length + END.size != size or checksum(content, rest) != own:
         return None
     try:
-        known, file = decode(content), File(path)
+        known, file = decode(content), PieceFile(path)
         places = [(str(name), int(at), int(size), bytes.fromhex(mark)) for name, at, size, mark in known["places"]]
         phases = {str(phase): _restore_records(records, file) for phase, records in known["phases"].items()}
         index = Index(phases, known["axes"], places, known["about"], end=end, rest=rest)
@@ -301,7 +301,7 @@ def read_index(path: Path) -> Index | None:
     for stack in _iterate_packed(index) if not is_shared else ():  # else a chunk holds a run more than once
         pieces = stack.values.pieces
         starts, counts = np.unique(pieces["offset"][pieces["row"] >= 0], return_counts=True)
-        file.held.update(zip(starts.tolist(), counts.tolist(), strict=True))
+        file.chunk_runs.update(zip(starts.tolist(), counts.tolist(), strict=True))
     return index
 
 
@@ -327,10 +327,10 @@ def find_damage(path: Path, index: Index) -> Iterator[str]:
     for phase, stack in ((phase, stack) for phase, stack in stacks if isinstance(stack.values, Packed)):
         packed, is_whole, wrong = stack.values, dict[int, bool](), dict[int, list[int]]()
         for place in np.flatnonzero(packed.present).tolist():
-            for piece in packed.pieces[place, : packed.count_of(place)]:
+            for piece in packed.pieces[place, : packed.count_pieces(place)]:
                 at = int(piece["offset"])
                 if at not in is_whole:
-                    is_whole[at] = checksum(packed.content(piece)) == piece["checksum"].tobytes()
+                    is_whole[at] = checksum(packed.read_piece(piece)) == piece["checksum"].tobytes()
                 if not is_whole[at]:
                     wrong.setdefault(at, []).append(int(stack.rows[place]))
         for rows in wrong.values():

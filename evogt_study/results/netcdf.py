@@ -31,7 +31,7 @@ from evogt_study.schema import variables as schema
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, find_group_name, status_codes
 from evogt_study.storage import arrays
-from evogt_study.storage.arrays import File, Form, pack
+from evogt_study.storage.arrays import Form, PieceFile, pack
 from evogt_study.storage.files import checksum, description_path, make_folder, resolve_link, write_atomically
 from evogt_study.storage.hdf5 import HDF5_LOCK, Group, NetCDFFile
 
@@ -66,7 +66,7 @@ def write_result(
         make_folder(path.parent)
         with HDF5_LOCK, write_atomically(path) as temporary:
             try:
-                target, file = File(path), NetCDFFile(temporary)
+                target, file = PieceFile(path), NetCDFFile(temporary)
                 made = {name: _GroupWriter(file, target, name) for name in (MAIN, *earlier)}
                 try:
                     for name, writer in made.items():
@@ -97,7 +97,7 @@ Chunk = tuple[tuple[int, ...], bytes, bytes, Any]
 class _GroupWriter(Group):
     """Writer of the runs of one phase.  `target` is the file under its final name."""
 
-    def __init__(self, file: NetCDFFile, target: File, phase: str) -> None:
+    def __init__(self, file: NetCDFFile, target: PieceFile, phase: str) -> None:
         super().__init__(file, find_group_name(phase))
         self.target, self.phase = target, phase
         self.columns: dict[str, RunColumn] = {}  # those whose arrays are in the file
@@ -148,7 +148,7 @@ class _GroupWriter(Group):
         """Write a variable from memory, another file or Dask.  Small strings are padded to one width."""
         fill, sizes, stored, width = attributes.get("_FillValue"), _map_sizes(variable), dtype, tuple[int, ...]()
         if dtype.kind in "OUS":
-            parts = (np.asarray(variable[slab].values) for slab in arrays.slabs(variable.shape))
+            parts = (np.asarray(variable[slab].values) for slab in arrays.iterate_slabs(variable.shape))
             width = (max((_encode_strings(part).dtype.itemsize for part in parts), default=1),)
             if variable.size * width[0] > index.WHOLE_BYTES:  # xarray would read too much in one piece
                 # strings of any length, which HDF5 does not compress. A null would end a string
@@ -164,14 +164,14 @@ class _GroupWriter(Group):
                 name, sizes, stored, attributes, content=_to_stored(dtype, fill, np.asarray(variable.values))
             )
         else:
-            chunk = arrays.chunk_shape(variable.shape, dtype.itemsize)
-            blank = arrays.pad_of(dtype) if fill is None else fill
+            chunk = arrays.choose_chunk_shape(variable.shape, dtype.itemsize)
+            blank = arrays.choose_padding(dtype) if fill is None else fill
 
             def chunks() -> Iterator[Chunk]:
-                for start in arrays.chunk_starts(variable.shape, chunk):
+                for start in arrays.list_chunk_starts(variable.shape, chunk):
                     part = variable[tuple(slice(at, at + step) for at, step in zip(start, chunk, strict=True))]
                     stored_part = _to_stored(dtype, fill, np.asarray(part.values))
-                    (block,) = arrays.chunks_of(stored_part, (*chunk, *width), blank)
+                    (block,) = arrays.iterate_chunks(stored_part, (*chunk, *width), blank)
                     yield (*start, *(0 for _ in width)), pack(block), b"", None
 
             found = self.add_variable(name, sizes, stored, attributes, chunk=(*chunk, *width), chunks=chunks())
@@ -204,17 +204,17 @@ class _GroupWriter(Group):
     ) -> None:
         """Write the arrays of runs.  A large array has its own chunks, and several small arrays share a chunk."""
         data, axes, own = runs.column.data, len(runs.space), None
-        full, size = arrays.chunk_shape(runs.shape, dtype.itemsize), math.prod(runs.lengths) * dtype.itemsize
+        full, size = arrays.choose_chunk_shape(runs.shape, dtype.itemsize), math.prod(runs.lengths) * dtype.itemsize
         largest = data.shapes.prod(axis=1)[data.present].max(initial=0) * dtype.itemsize
         if largest > arrays.LARGE_BYTES or size > arrays.CHUNK_BYTES:  # most runs keep the chunks that they have
             numbers = data.form[data.pieces["row"][:, 0] == arrays.WHOLE].tolist()
             forms = [data.forms[number] for number, _ in Counter(numbers).most_common()]
             chunks_of_runs = [form.chunk for form in forms if form.chunk and form.stored == dtype]
             fitting = (chunk for chunk in chunks_of_runs if (np.array(chunk) <= runs.lengths).all())
-            own = next(fitting, arrays.chunk_shape(runs.lengths, dtype.itemsize))
+            own = next(fitting, arrays.choose_chunk_shape(runs.lengths, dtype.itemsize))
         chunk = (*(1,) * axes, *own) if own else full
         form = Form(dtype, dtype, own or (math.prod(full[:axes]), *full[axes:]))
-        blank = attributes.get("_FillValue", arrays.pad_of(dtype))
+        blank = attributes.get("_FillValue", arrays.choose_padding(dtype))
         chunks = _chunks_of_runs(runs, dtype, chunk, form, blank)
         found = self.add_variable(name, _map_sizes(variable), dtype, attributes, chunk=chunk, chunks=chunks)
         pieces = np.zeros((len(data), 1 + max((number for (_, number, _), *_ in found), default=0)), arrays.PIECE)
@@ -262,7 +262,7 @@ def _chunks_of_runs(
     lead, tail, is_large = chunk[:axes], chunk[axes:], len(form.chunk or ()) == len(runs.lengths)
     numbers, zeros = np.arange(math.prod(runs.space)).reshape(runs.space), [(0,) * len(runs.lengths)]
     slab = np.empty(form.chunk or (), dtype)  # used for all chunks: the system clears new memory each time
-    for start in arrays.chunk_starts(runs.space, lead):
+    for start in arrays.list_chunk_starts(runs.space, lead):
         block = numbers[tuple(slice(at, at + step) for at, step in zip(start, lead, strict=True))]
         rows = np.ravel_multi_index(np.indices(block.shape), lead).ravel() if axes else np.zeros(1, np.intp)
         there = data.present[block.ravel()]
@@ -271,17 +271,21 @@ def _chunks_of_runs(
             continue
         first, pieces = cases[0], data.pieces[cases, 0]
         is_full = len(cases) == math.prod(lead) and (data.shapes[cases] == runs.lengths).all()
-        places = arrays.chunk_starts(tuple(data.shapes[first].tolist()), tail) if is_large else zeros
+        places = arrays.list_chunk_starts(tuple(data.shapes[first].tolist()), tail) if is_large else zeros
         is_same = (pieces[["file", "offset"]] == pieces[["file", "offset"]][0]).all()
         is_same &= (pieces["row"] == (arrays.WHOLE if is_large else rows)).all()
         # missing integers have the fill value of this file, which the old one may not have
         is_same &= data.forms[data.form[first]][1:] == form[1:] and (is_full or dtype.kind == "f")
         source = data.sources[pieces["file"][0]]
-        is_whole = is_large or (isinstance(source, File) and source.held.get(int(pieces["offset"][0])) == len(cases))
+        is_whole = is_large or (
+            isinstance(source, PieceFile) and source.chunk_runs.get(int(pieces["offset"][0])) == len(cases)
+        )
         if is_same and is_whole:
-            contents = [(data.content(each), each["checksum"].tobytes()) for each in data.pieces[first, : len(places)]]
+            contents = [
+                (data.read_piece(each), each["checksum"].tobytes()) for each in data.pieces[first, : len(places)]
+            ]
         elif is_large:
-            parts = arrays.chunks_of(data.read_row(first).astype(dtype), tail, blank)
+            parts = arrays.iterate_chunks(data.read_row(first).astype(dtype), tail, blank)
             contents = [(pack(part), b"") for part in parts]
         else:
             if not is_full:

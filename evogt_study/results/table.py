@@ -14,7 +14,7 @@ import numpy.typing as npt
 from evogt_study.results.index import pack_records
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, RunRecords, Stack, classify_dtype
 from evogt_study.schema.variables import Status
-from evogt_study.storage.arrays import Packed, in_memory, pad_of
+from evogt_study.storage.arrays import Packed, choose_padding, to_memory_dtype
 from evogt_study.study.case_space import Keys
 from evogt_study.study.plan import Order, Plan
 
@@ -190,7 +190,7 @@ class RunTable:
                 column.first, column.attributes = int(own[0]), stack.attributes
             values = stack.values[place]
             if isinstance(column.data, Packed):
-                column.data.put(own, values)
+                column.data.replace_rows(own, values)
             else:
                 column.data.put(own, values, self.shapes[stack.name, stack.role == ATTRIBUTE].types)
         return case
@@ -296,9 +296,9 @@ class Scalars:
 
     def put(self, cases: npt.NDArray[np.intp], values: npt.NDArray[Any], types: Iterable[np.dtype[Any]]) -> None:
         """Set the values of `cases`.  `types` has the dtypes of the numbers in all runs."""
-        dtype, own = find_common_type(types) if types else self.dtype, in_memory(values.dtype)
+        dtype, own = find_common_type(types) if types else self.dtype, to_memory_dtype(values.dtype)
         if dtype != self.dtype:
-            cells = np.full(len(self.cells), pad_of(dtype), dtype)
+            cells = np.full(len(self.cells), choose_padding(dtype), dtype)
             cells[self.present] = self.cells[self.present]
             self.cells = cells
         if own not in self.dtypes:
@@ -325,8 +325,8 @@ class RunColumn:
         """Return a column for `count` cases without any value."""
         if stack.dims:
             return RunColumn(stack.role, stack.dims, Packed.empty(count, len(stack.dims)))
-        dtype = in_memory(stack.values.dtype)
-        cells = np.full(count, pad_of(dtype), dtype)
+        dtype = to_memory_dtype(stack.values.dtype)
+        cells = np.full(count, choose_padding(dtype), dtype)
         return RunColumn(stack.role, (), Scalars(cells, np.zeros(count, dtype=bool), np.zeros(count, np.int8)))
 
     @property
@@ -337,7 +337,7 @@ class RunColumn:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Common dtype in memory of the values of all runs."""
-        return np.dtype(in_memory(self.data.dtype))
+        return np.dtype(to_memory_dtype(self.data.dtype))
 
     @property
     def is_number(self) -> bool:
@@ -360,7 +360,7 @@ class RunColumn:
         if isinstance(self.data, Scalars):
             return Cells(self.data.cells, ~self.present)
         lengths, dtype = self.data.shape[1:] if lengths is None else lengths, self.dtype
-        values = self.data.read_padded(np.arange(len(self.data)), lengths, dtype, pad_of(dtype))
+        values = self.data.read_padded(np.arange(len(self.data)), lengths, dtype, choose_padding(dtype))
         return Cells(values, self.data.has_missing(lengths))
 
 

@@ -194,4 +194,4 @@ def concatenate_records(several: Sequence[RunRecords]) -> RunRecords:
 def _concat(values: Sequence[Any]) -> Any:
     if isinstance(values[0], tuple):
         return tuple(chain.from_iterable(values))
-    return (np.concatenate if isinstance(values[0], np.ndarray) else type(values[0]).joined)(values)
+    return (np.concatenate if isinstance(values[0], np.ndarray) else type(values[0]).join)(values)

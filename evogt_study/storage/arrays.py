@@ -38,7 +38,7 @@ SHARED_FOLDER = "EVOGT_SHARED_FOLDER"
 """Environment variable with the folder that all workers of a cluster share.  It is removed with the cluster."""
 
 
-def slab_shape(shape: tuple[int, ...], limit: int = SLAB) -> tuple[int, ...]:
+def choose_slab_shape(shape: tuple[int, ...], limit: int = SLAB) -> tuple[int, ...]:
     """Return the shape of the largest slabs of at most `limit` values that are contiguous in C order."""
     whole, lengths = 1, []
     for length in reversed(shape):
@@ -48,10 +48,10 @@ def slab_shape(shape: tuple[int, ...], limit: int = SLAB) -> tuple[int, ...]:
     return tuple(reversed(lengths))
 
 
-def slabs(shape: tuple[int, ...], limit: int = SLAB) -> Iterator[tuple[slice, ...]]:
+def iterate_slabs(shape: tuple[int, ...], limit: int = SLAB) -> Iterator[tuple[slice, ...]]:
     """Yield slices that together contain each value of an array of this shape once, in C order."""
-    steps = slab_shape(shape, limit)
-    for start in chunk_starts(shape, steps):
+    steps = choose_slab_shape(shape, limit)
+    for start in list_chunk_starts(shape, steps):
         yield tuple(slice(at, min(at + step, size)) for at, step, size in zip(start, steps, shape, strict=True))
 
 
@@ -129,19 +129,19 @@ def unpack_bytes(packed: bytes, max_size: int) -> bytes:
     return content
 
 
-def chunk_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+def choose_chunk_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Return the shape of chunks of at most `CHUNK_BYTES`, with the last dimensions complete if possible."""
-    return slab_shape(tuple(max(1, length) for length in shape), max(1, CHUNK_BYTES // itemsize))
+    return choose_slab_shape(tuple(max(1, length) for length in shape), max(1, CHUNK_BYTES // itemsize))
 
 
-def chunk_starts(shape: tuple[int, ...], chunk: tuple[int, ...]) -> list[tuple[int, ...]]:
+def list_chunk_starts(shape: tuple[int, ...], chunk: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the starts of the chunks of an array, in C order."""
     return list(itertools.product(*(range(0, length, step) for length, step in zip(shape, chunk, strict=True))))
 
 
-def chunks_of(values: npt.NDArray[Any], chunk: tuple[int, ...], fill: Any) -> Iterator[npt.NDArray[Any]]:
+def iterate_chunks(values: npt.NDArray[Any], chunk: tuple[int, ...], fill: Any) -> Iterator[npt.NDArray[Any]]:
     """Yield the chunks of an array.  Chunks at its end are padded with `fill`."""
-    for start in chunk_starts(values.shape, chunk):
+    for start in list_chunk_starts(values.shape, chunk):
         part = values[tuple(slice(begin, begin + step) for begin, step in zip(start, chunk, strict=True))]
         if part.shape != chunk:
             whole = np.full(chunk, fill, values.dtype)
@@ -150,7 +150,7 @@ def chunks_of(values: npt.NDArray[Any], chunk: tuple[int, ...], fill: Any) -> It
         yield part
 
 
-class Memory:
+class PieceBuffer:
     """Pieces in memory, as a worker sends them."""
 
     def __init__(self, content: npt.NDArray[np.uint8]) -> None:
@@ -161,11 +161,11 @@ class Memory:
         return self.content[offset : offset + size].tobytes()
 
 
-class File:
-    """Pieces in a file.  `held` maps the offset of each chunk of several runs to its number of runs."""
+class PieceFile:
+    """Pieces in a file.  `chunk_runs` maps the offset of each chunk of several runs to its number of runs."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.held = path, dict[int, int]()
+        self.path, self.chunk_runs = path, dict[int, int]()
 
     def read(self, offset: int, size: int) -> bytes:
         """Return `size` bytes from `offset`.  Raises ResultError if the file cannot be read."""
@@ -178,7 +178,7 @@ class File:
 class _Descriptor:
     """Descriptor of an open file, which is closed when Python deletes this object."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: PieceFile) -> None:
         self.number = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self.number)
 
@@ -192,7 +192,7 @@ def close_files() -> None:
     _slab.cache_clear()
 
 
-Source = Memory | File
+Source = PieceBuffer | PieceFile
 
 
 class Form(NamedTuple):
@@ -226,11 +226,11 @@ class Packed:
     def of(arrays: Sequence[npt.NDArray[Any]], *, share: bool = False) -> Packed:
         """Return packed arrays of one dtype.  Large arrays are packed in chunks.  `share` stores equal arrays once."""
         dtype, made = arrays[0].dtype, Packed.empty(len(arrays), arrays[0].ndim)
-        stored, is_text = dtype_in_file(dtype), dtype.kind == "U"
+        stored, is_text = to_file_dtype(dtype), dtype.kind == "U"
         if isinstance(arrays, np.ndarray) and arrays[0].nbytes <= LARGE_BYTES and not share and not is_text:
             stack = np.ascontiguousarray(arrays, dtype.newbyteorder("<"))
             content, size = stack.reshape(-1).view(np.uint8), stack[0].nbytes
-            made.form[:], made.shapes[:] = made.number_of(Form(dtype, stored, None)), stack.shape[1:]
+            made.form[:], made.shapes[:] = made.add_form(Form(dtype, stored, None)), stack.shape[1:]
             if dtype.kind in "iu" and stack.size:
                 each_run = stack.reshape(len(stack), -1)
                 limits = np.stack([each_run.min(axis=1), each_run.max(axis=1)], axis=1)
@@ -238,16 +238,16 @@ class Packed:
             starts = np.arange(len(stack)) * size
             marks = b"".join(xxhash.xxh3_128_digest(content[at : at + size].data) for at in starts.tolist())
             made.pieces["row"], made.pieces["size"], made.pieces["offset"][:, 0] = RAW, size, starts
-            made.pieces["checksum"][:, 0], made.sources = np.frombuffer(marks, "V16"), [Memory(content)]
+            made.pieces["checksum"][:, 0], made.sources = np.frombuffer(marks, "V16"), [PieceBuffer(content)]
             return made
         contents, sent, end = list[bytes](), dict[bytes, tuple[Any, ...]](), 0
         found: list[list[tuple[Any, ...]]] = []
         for row, array in enumerate(arrays):
             values = np.ascontiguousarray(array, dtype.newbyteorder("<")).reshape(array.shape).view(stored)
             is_large = values.nbytes > LARGE_BYTES and not share and not is_text
-            chunk = chunk_shape(values.shape, stored.itemsize) if is_large else None
+            chunk = choose_chunk_shape(values.shape, stored.itemsize) if is_large else None
             if chunk:
-                blocks = [pack(block) for block in chunks_of(values, chunk, pad_of(stored))]
+                blocks = [pack(block) for block in iterate_chunks(values, chunk, choose_padding(stored))]
             else:
                 blocks = [bytes(isal_zlib.compress(values.tobytes(), LEVEL)) if is_text else values.tobytes()]
             pieces = []
@@ -259,16 +259,16 @@ class Packed:
                     end += len(block)
                 pieces.append(sent[mark])
             found.append(pieces)
-            made.form[row] = made.number_of(Form(dtype, stored, chunk))
+            made.form[row] = made.add_form(Form(dtype, stored, chunk))
             made.shapes[row] = values.shape
             if dtype.kind in "iu" and values.size:
                 made.limits[row] = [min(int(each), _LARGEST) for each in (values.min(), values.max())]
         longest = max(map(len, found))
         made.pieces = np.array([own + [(0, 0, 0, 0, b"")] * (longest - len(own)) for own in found], PIECE)
-        made.sources = [Memory(np.frombuffer(b"".join(contents), np.uint8))]
+        made.sources = [PieceBuffer(np.frombuffer(b"".join(contents), np.uint8))]
         return made
 
-    def number_of(self, form: Form) -> int:
+    def add_form(self, form: Form) -> int:
         """Return the index of a form in `forms`.  Add a new form."""
         if form not in self.forms:
             self.forms.append(form)
@@ -286,7 +286,7 @@ class Packed:
 
     def dtypes_of(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
         """Return the dtypes of the arrays of `rows`.  Strings have the dtype object."""
-        return np.array([in_memory(form.dtype) for form in self.forms], object)[self.form[rows]]
+        return np.array([to_memory_dtype(form.dtype) for form in self.forms], object)[self.form[rows]]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -314,7 +314,7 @@ class Packed:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """Return all arrays, padded to the largest lengths."""
         kind = self.dtype if dtype is None else np.dtype(dtype)
-        return self.read_padded(np.arange(len(self)), self.shape[1:], kind, pad_of(kind))
+        return self.read_padded(np.arange(len(self)), self.shape[1:], kind, choose_padding(kind))
 
     def read_padded(
         self, rows: npt.NDArray[np.intp], lengths: tuple[int, ...], dtype: np.dtype[Any], blank: Any
@@ -350,9 +350,9 @@ class Packed:
             there = there & (places < self.shapes[:, axis].reshape(-1, *[1] * len(lengths)))
         return ~np.broadcast_to(there, (len(self), *lengths))
 
-    def put(self, rows: npt.NDArray[np.intp], other: Packed) -> None:
+    def replace_rows(self, rows: npt.NDArray[np.intp], other: Packed) -> None:
         """Replace `rows` by all rows of `other`."""
-        forms = np.array([*map(self.number_of, other.forms), -1], np.int16)
+        forms = np.array([*map(self.add_form, other.forms), -1], np.int16)
         numbers = []
         for source in other.sources:
             if source not in self.sources:
@@ -366,12 +366,12 @@ class Packed:
         self.form[rows], self.shapes[rows], self.limits[rows] = forms[other.form], other.shapes, other.limits
         self.pieces[rows, : pieces.shape[1]] = pieces
 
-    def content(self, piece: Any) -> bytes:
+    def read_piece(self, piece: Any) -> bytes:
         """Return the stored bytes of a piece."""
         source = self.sources[int(piece["file"])]
         return source.read(int(piece["offset"]), int(piece["size"]))
 
-    def count_of(self, row: int) -> int:
+    def count_pieces(self, row: int) -> int:
         """Return the number of pieces of a row."""
         chunk, shape = self.forms[self.form[row]].chunk, self.shapes[row].tolist()
         if chunk is None or self.pieces[row, 0]["row"] >= 0:
@@ -406,12 +406,12 @@ class Packed:
             raise ValueError("pieces are outside of the file, or have an unknown form")
 
     @staticmethod
-    def joined(several: Sequence[Packed]) -> Packed:
+    def join(several: Sequence[Packed]) -> Packed:
         """Return the rows of several objects as one object."""
         starts = np.cumsum([0, *map(len, several)])
         made = Packed.empty(int(starts[-1]), several[0].shapes.shape[1])
         for start, packed in zip(starts, several, strict=False):
-            made.put(np.arange(start, start + len(packed)), packed)
+            made.replace_rows(np.arange(start, start + len(packed)), packed)
         return made
 
     def _read(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
@@ -431,10 +431,10 @@ class Packed:
             values = slab[(self.pieces["row"][rows, 0], *map(slice, shape))]
         else:
             values = np.empty((1, *shape), stored)
-            for start, piece in zip(chunk_starts(shape, chunk), self.pieces[rows[0]], strict=False):
+            for start, piece in zip(list_chunk_starts(shape, chunk), self.pieces[rows[0]], strict=False):
                 place: Any = (0, *(slice(begin, begin + step) for begin, step in zip(start, chunk, strict=True)))
                 part = values[place]
-                part[...] = unpack(self.content(piece), stored, chunk)[tuple(map(slice, part.shape))]
+                part[...] = unpack(self.read_piece(piece), stored, chunk)[tuple(map(slice, part.shape))]
         return values.astype(dtype, copy=False)
 
 
@@ -443,17 +443,17 @@ def _slab(file: Source, offset: int, size: int, stored: np.dtype[Any], chunk: tu
     return unpack(file.read(offset, size), stored, chunk)
 
 
-def dtype_in_file(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def to_file_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in a file.  Booleans have the dtype int8."""
     return np.dtype(np.int8) if dtype.kind == "b" else dtype.newbyteorder("<")
 
 
-def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def to_memory_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in memory.  Strings have the dtype object."""
     return np.dtype(object) if dtype.kind == "U" else dtype
 
 
-def pad_of(dtype: np.dtype[Any]) -> Any:
+def choose_padding(dtype: np.dtype[Any]) -> Any:
     """Return the value that pads arrays of this dtype, such as NaN, NaT, an empty string or 0."""
     if dtype.kind in "Mm":
         return np.array("NaT", dtype)[()]

@@ -80,7 +80,7 @@ jobs_folder = partial(add_suffix, suffix=".jobs")
 """Return the folder with the output of the jobs of a batch system."""
 
 
-def paths_of(given: str | Path | Iterable[str | Path]) -> list[Path]:
+def to_paths(given: str | Path | Iterable[str | Path]) -> list[Path]:
     """Return one path or several paths as a list."""
     return [Path(given)] if isinstance(given, (str, Path)) else [Path(each) for each in given]
 
@@ -241,17 +241,17 @@ def remove_created_folders(folders: Iterable[Path]) -> None:
 def retry_if_replaced(path: Path, look: Callable[[], Found]) -> Found:
     """Call `look` until the file `path` is not replaced during the call, and return the value of the last call."""
     while True:
-        before = identity(path)
+        before = read_file_identity(path)
         try:
             found = look()
-            if identity(path) == before:
+            if read_file_identity(path) == before:
                 return found
         except ResultError:
-            if identity(path) == before:
+            if read_file_identity(path) == before:
                 raise
 
 
-def identity(path: Path) -> tuple[int, int] | None:
+def read_file_identity(path: Path) -> tuple[int, int] | None:
     """Return numbers that differ between a file and its replacement, or None if there is no file."""
     try:
         status = path.stat()

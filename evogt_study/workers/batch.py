@@ -69,7 +69,7 @@ _Row = tuple[Status, str, Record | None, str, float]
 # eq by identity: hashing a key takes as long as a small stage
 @dataclass(eq=False, slots=True)
 class _StageResult:
-    """Result of a stage.  `inner` is the time in seconds of its `parts`, the stages that it needed."""
+    """Result of a stage.  `part_seconds` is the time in seconds of its `parts`, the stages that it needed."""
 
     stage: str
     key: Hashable
@@ -78,7 +78,7 @@ class _StageResult:
     result: Any = None
     size: int = 0
     seconds: float = 0.0
-    inner: float = 0.0
+    part_seconds: float = 0.0
     rank: float = 0.0
     parts: set[_StageResult] = field(default_factory=set)
     users: set[Hashable] = field(default_factory=set)
@@ -91,7 +91,7 @@ class BoundedStageCache:
         self._kept: dict[tuple[str, Hashable], _StageResult] = {}
         self._latest: dict[str, _StageResult] = {}
         self._computed: list[_StageResult] = []
-        self._open: list[_StageResult] = []
+        self._running: list[_StageResult] = []
         self._bytes, self._dropped_rank = 0, 0.0
         self.start(None)
 
@@ -100,40 +100,40 @@ class BoundedStageCache:
         known = self._kept.get((stage, key))
         found = known or self._compute(stage, key, compute)
         self._kept[stage, key] = self._latest[stage] = found
-        found.is_ingredient = found.is_ingredient and bool(self._open)
+        found.is_ingredient = found.is_ingredient and bool(self._running)
         # GreedyDual-Size (Cao & Irani 1997): by last use alone, a large result would drop all others, also those that
         # each run needs; by cost alone, results that no run needs would be dropped last
         found.rank = self._dropped_rank + found.seconds / found.size
         for each in (found, *found.parts):
             each.users.add(self._user)
-        if self._open:
-            self._open[-1].parts |= {found, *found.parts}
+        if self._running:
+            self._running[-1].parts |= {found, *found.parts}
         result = found.result
         if known is None:
-            self._trim({each for each in self._latest.values() if not each.is_ingredient})
+            self._drop_results({each for each in self._latest.values() if not each.is_ingredient})
         return result  # type: ignore[no-any-return]  # the key determines the stage's type
 
     def _compute(self, stage: str, key: Hashable, compute: Callable[[], Any]) -> _StageResult:
-        made = _StageResult(stage, key, is_ingredient=bool(self._open))
-        self._open.append(made)
+        made = _StageResult(stage, key, is_ingredient=bool(self._running))
+        self._running.append(made)
         started = time.perf_counter()
         try:
             made.result = compute()
             made.seconds = time.perf_counter() - started
         finally:
-            self._open.pop()
-            seconds = made.seconds or made.inner  # the own time of a stage that failed counts for the run
-            if self._open:
-                self._open[-1].inner += seconds
+            self._running.pop()
+            seconds = made.seconds or made.part_seconds  # the own time of a stage that failed counts for the run
+            if self._running:
+                self._running[-1].part_seconds += seconds
             else:
-                self._inside += seconds
+                self._stage_seconds += seconds
         self._computed.append(made)
         made.size = max(_size_of(made.result), _LEAST_BYTES)
         self._bytes += made.size
         return made
 
     # `spared` are the latest results, which the next case often needs, and which may be larger than `KEPT_BYTES`
-    def _trim(self, spared: set[_StageResult]) -> None:
+    def _drop_results(self, spared: set[_StageResult]) -> None:
         """Drop results with the lowest rank, except `spared`, until their size is at most `KEPT_BYTES`."""
         excess = self._bytes - KEPT_BYTES - sum(each.size for each in spared)
         for each in sorted(set(self._kept.values()) - spared, key=attrgetter("rank")) if excess > 0 else ():
@@ -153,21 +153,21 @@ class BoundedStageCache:
         for each in self._computed:
             each.parts, each.users = set(), set()
         self._computed = []
-        self._trim(set())
+        self._drop_results(set())
 
     def start(self, user: Hashable) -> None:
         """Count the time of later computations for the case `user`."""
-        self._user, self._inside, self._started = user, 0.0, time.perf_counter()
+        self._user, self._stage_seconds, self._started = user, 0.0, time.perf_counter()
 
     def own_seconds(self) -> float:
         """Return the seconds since `start`, without the time of stages."""
-        return time.perf_counter() - self._started - self._inside
+        return time.perf_counter() - self._started - self._stage_seconds
 
     def seconds_of_stages(self) -> dict[str, float]:
         """Return the seconds of each stage, without the time of the stages that it needed."""
         seconds: dict[str, float] = defaultdict(float)
         for each in self._computed:
-            seconds[each.stage] += each.seconds - each.inner
+            seconds[each.stage] += each.seconds - each.part_seconds
         return seconds
 
     def shares(self) -> dict[Hashable, float]:
@@ -175,7 +175,7 @@ class BoundedStageCache:
         seconds: dict[Hashable, float] = defaultdict(float)
         for each in self._computed:
             for user in each.users:
-                seconds[user] += (each.seconds - each.inner) / len(each.users)
+                seconds[user] += (each.seconds - each.part_seconds) / len(each.users)
         return seconds
 
 

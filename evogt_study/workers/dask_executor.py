@@ -303,23 +303,23 @@ class PlanBatches:
     ) -> None:
         self.executor, self.plan, self.cases = executor, plan, cases
         self.client: Client = executor.client
-        self.n_threads, self.counted, self.n_most = 0, -math.inf, 0
+        self.n_threads, self.counted_at, self.most_in_flight = 0, -math.inf, 0
         self.size = BatchSize(n_cases, self.count_threads(), plan.group)
-        self.again = deque(BatchAttempt([case], is_trial=True) for case in trials)
+        self.to_repeat = deque(BatchAttempt([case], is_trial=True) for case in trials)
         self.n_trials = len(trials)  # that have no record yet
         self.in_flight: dict[Future[Any], BatchAttempt] = {}
-        self.offered = {NO_NEEDS}  # needs that a worker meets
+        self.available_needs = {NO_NEEDS}  # needs that a worker meets
         # in keys: studies share a client, and a batch that is tried again is a new task to Dask
         self.name, self.numbers = f"evogt-{uuid.uuid4().hex}", itertools.count()
-        self.ended: queue.SimpleQueue[Future[Any] | None] = queue.SimpleQueue()
-        self.fetched: queue.SimpleQueue[tuple[Future[Any], Any]] = queue.SimpleQueue()
-        self.direct: bool | None = None
-        self.begun = self.heard = time.monotonic()
-        self.silence = 0.0
+        self.finished_futures: queue.SimpleQueue[Future[Any] | None] = queue.SimpleQueue()
+        self.fetched_batches: queue.SimpleQueue[tuple[Future[Any], Any]] = queue.SimpleQueue()
+        self.is_direct: bool | None = None
+        self.started_at = self.finished_at = time.monotonic()
+        self.silent_seconds = 0.0
 
     def records(self) -> Iterator[RunRecords]:
         """Yield the records of all trials, and then of the batches that finish.  Raises SweepError, StudyError."""
-        threading.Thread(target=self._fetch_ended, daemon=True).start()
+        threading.Thread(target=self._fetch_finished, daemon=True).start()
         first: list[RunRecords] = []
         held: list[RunRecords] = []  # until the trials are done: they fix the shapes of variables
         try:
@@ -328,7 +328,7 @@ class PlanBatches:
                     attempt = self.in_flight.pop(future, None)
                     if attempt is None:
                         continue
-                    (first if attempt.is_trial else held).extend(self.read_outcome(future, attempt, parts))
+                    (first if attempt.is_trial else held).extend(self.read_attempt(future, attempt, parts))
                     future.release()
                     del parts
                 if held or first:
@@ -339,41 +339,41 @@ class PlanBatches:
                     if len(self.in_flight) > self.size.threads:
                         time.sleep(min([ROUND_SECONDS, *(seconds for _, seconds, _ in self.size.recent)]))
         finally:
-            self.ended.put(None)
+            self.finished_futures.put(None)
             with suppress(Exception):  # a client of the user goes on living
                 self.client.cancel(list(self.in_flight), force=True)
 
     def count_threads(self) -> int:
         """Return the number of threads of all workers, at least one.  The count is at most `COUNTED_SECONDS` old."""
-        if time.monotonic() > self.counted + COUNTED_SECONDS:
+        if time.monotonic() > self.counted_at + COUNTED_SECONDS:
             with suppress(Exception, CancelledError):  # `check_connection` says that it is lost
                 self.n_threads = int(sum(self.client.nthreads().values())) - self.executor.n_spare
-            self.counted = time.monotonic()
+            self.counted_at = time.monotonic()
         return max(1, self.n_threads)
 
     def submit(self) -> bool:
         """Submit batches for all workers, also for new workers, and return True if a batch is in flight."""
         self.size.threads = self.executor.workers = self.count_threads()
-        n_wanted = self.n_wanted()
-        attempts = [self.again.popleft() for _ in range(min(n_wanted, len(self.again)))]
+        n_wanted = self.count_wanted()
+        attempts = [self.to_repeat.popleft() for _ in range(min(n_wanted, len(self.to_repeat)))]
         while len(attempts) < n_wanted and (cases := self.size.take(self.cases)):
             classes = itertools.groupby(sorted(cases, key=get_needs), get_needs)
             attempts += [BatchAttempt(list(alike)) for _, alike in classes]
         # in one message for each class of needs: 20 at once take the client 0.9 ms each, one by one 2.4
         for needs in {get_needs(each.cases[0]): None for each in attempts}:
             self.submit_class(needs, [each for each in attempts if get_needs(each.cases[0]) == needs])
-        self.n_most = max(self.n_most, len(self.in_flight))
+        self.most_in_flight = max(self.most_in_flight, len(self.in_flight))
         return bool(self.in_flight)
 
     def submit_class(self, needs: Needs, attempts: Sequence[BatchAttempt]) -> None:
         """Submit batches of cases with these needs.  Raises SweepError if no worker has the resources."""
         plan, resources = self.plan, needs.worker_resources
-        if needs not in self.offered and not self.can_offer(needs):
+        if needs not in self.available_needs and not self.can_offer(needs):
             text = " ".join(f"{name}={amount:g}" for name, amount in resources.items())
             raise SweepError(
                 f'no worker has --resources "{text}" for a run of this study ({plan.phase}). Start such a worker.'
             )
-        self.offered.add(needs)
+        self.available_needs.add(needs)
         batches = (Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder) for each in attempts)
         packed = [pickle.dumps(each, protocol=5) for each in batches]  # a scheduler passes on bytes unchanged
         name, code = [self.executor.name] * len(packed), [hash_package()] * len(packed)
@@ -381,7 +381,7 @@ class PlanBatches:
         futures = self.client.map(compute_on_worker, name, code, packed, key=keys, pure=False, resources=resources)
         for future, attempt in zip(futures, attempts, strict=True):
             self.in_flight[future] = attempt
-            future.add_done_callback(self.ended.put)
+            future.add_done_callback(self.finished_futures.put)
 
     def can_offer(self, needs: Needs) -> bool:
         """Return False if there are workers, but no worker has the resources that a run needs."""
@@ -391,56 +391,56 @@ class PlanBatches:
         wanted = needs.worker_resources.items()
         return not workers or any(all(each.get(name, 0) >= amount for name, amount in wanted) for each in workers)
 
-    def n_wanted(self) -> int:
+    def count_wanted(self) -> int:
         """Return the number of batches to submit now."""
         threads = self.size.threads
         wanted = max(BATCHES_AHEAD * threads, MIN_BATCHES_AHEAD)
         if self.size.runs:
             left = self.size.estimate_seconds(self.size.left + sum(len(each.cases) for each in self.in_flight.values()))
-            few = max(self.n_most, 1 + int(left / ALONE_SECONDS))  # runners that have started cost no start any more
+            few = max(self.most_in_flight, 1 + int(left / ALONE_SECONDS))  # runners that have started are free
             n_held = HELD_BYTES // max([1, *(size for _, _, size in self.size.recent)])
             wanted = min(wanted, max(threads + 1, n_held), few)
-        elif time.monotonic() < self.begun + ALONE_SECONDS and self.n_threads:
+        elif time.monotonic() < self.started_at + ALONE_SECONDS and self.n_threads:
             wanted = 1
         return wanted - len(self.in_flight)
 
     def take_completed(self) -> list[tuple[Future[Any], Any]]:
         """Return the finished batches with their pickled records.  Wait at most `COUNTED_SECONDS` for a batch."""
-        alone = self.begun + ALONE_SECONDS - time.monotonic() if not self.size.runs else 0.0
-        found = _drain(self.fetched, alone if alone > 0.0 else COUNTED_SECONDS)
+        alone = self.started_at + ALONE_SECONDS - time.monotonic() if not self.size.runs else 0.0
+        found = _drain(self.fetched_batches, alone if alone > 0.0 else COUNTED_SECONDS)
         now = time.monotonic()
         if found:
-            self.heard, self.silence = now, 0.0
-        elif now > self.heard + max(self.silence, LONG_SECONDS if self.n_threads else _SILENT_SECONDS):
+            self.finished_at, self.silent_seconds = now, 0.0
+        elif now > self.finished_at + max(self.silent_seconds, LONG_SECONDS if self.n_threads else _SILENT_SECONDS):
             missing = "runs are being computed" if self.n_threads else "the Dask cluster has no worker"
-            self.silence = 2.0 * (now - self.heard)
-            self.executor.print_line(f"no run has finished for {format_duration(now - self.heard)}: {missing}")
+            self.silent_seconds = 2.0 * (now - self.finished_at)
+            self.executor.print_line(f"no run has finished for {format_duration(now - self.finished_at)}: {missing}")
         check_connection(self.client)
         return found
 
-    def _fetch_ended(self) -> None:
+    def _fetch_finished(self) -> None:
         """Fetch finished batches in a thread.  If a worker dies with results, a fetch waits for new results."""
-        while None not in (futures := _drain(self.ended, None)):
+        while None not in (futures := _drain(self.finished_futures, None)):
             self._fetch(futures)  # a function of its own: no value stays in a variable during the wait
 
     def _fetch(self, futures: Sequence[Future[Any]]) -> None:
         ready = [future for future in futures if future.status == "finished"]
         values: dict[Future[Any], Any] = {}
         with suppress(Exception, CancelledError):  # one by one below
-            if self.direct is None and ready:
-                self.direct = can_reach(next(iter(self.client.nthreads())))
+            if self.is_direct is None and ready:
+                self.is_direct = can_reach(next(iter(self.client.nthreads())))
             begun = time.monotonic()
-            values = dict(zip(ready, self.client.gather(ready, direct=bool(self.direct)), strict=True))
+            values = dict(zip(ready, self.client.gather(ready, direct=bool(self.is_direct)), strict=True))
             size = sum(part.nbytes for parts in values.values() if isinstance(parts, list) for part in parts)
             if time.monotonic() > begun + REACH_SECONDS and size < LITTLE_BYTES:
-                self.direct = False  # a firewall: Dask asks the scheduler after a timeout, each time again
+                self.is_direct = False  # a firewall: Dask asks the scheduler after a timeout, each time again
         for future in futures:
             if future not in values and future.status == "finished":
                 with suppress(Exception, CancelledError):
                     values[future] = self.client.gather(future, direct=False)
-            self.fetched.put((future, values.get(future)))
+            self.fetched_batches.put((future, values.get(future)))
 
-    def read_outcome(
+    def read_attempt(
         self, future: Future[Any], attempt: BatchAttempt, parts: list[Any] | EvogtError | None
     ) -> list[RunRecords]:
         """Return the records of the finished and the lost runs of a batch, and submit all other runs again."""
@@ -451,10 +451,10 @@ class PlanBatches:
             known = {key for records in found for key in records.keys}
             rest = [case for case in attempt.cases if case.key not in known]  # of a worker that is closing
             if rest:
-                self.again.append(replace(attempt, cases=rest))
-            n_again = len(self.again)
-            found = [self.retry_memory(attempt, records) for records in found]
-            self.n_trials -= attempt.is_trial and not rest and len(self.again) == n_again
+                self.to_repeat.append(replace(attempt, cases=rest))
+            n_again = len(self.to_repeat)
+            found = [self.repeat_for_memory(attempt, records) for records in found]
+            self.n_trials -= attempt.is_trial and not rest and len(self.to_repeat) == n_again
             return [records for records in found if len(records.keys)]
         error = future.exception() if future.status == "error" else parts
         if isinstance(error, EvogtError):
@@ -468,15 +468,15 @@ class PlanBatches:
             # as it is once more: most losses are not the fault of the batch, and halves would lose shared stages
             middle = len(cases) // 2 if attempt.losses else 0
             halves = [(cases[:middle], 1), (cases[middle:], 1)] if middle else [(cases, losses)]
-            self.again.extend(replace(attempt, cases=part, losses=count) for part, count in halves)
+            self.to_repeat.extend(replace(attempt, cases=part, losses=count) for part, count in halves)
             return []
         if error is not None:
             raise SweepError(f"a batch could not be computed on the Dask cluster: {describe_error(error)}")
         check_connection(self.client)
-        self.again.append(attempt)
+        self.to_repeat.append(attempt)
         return []
 
-    def retry_memory(self, attempt: BatchAttempt, records: RunRecords) -> RunRecords:
+    def repeat_for_memory(self, attempt: BatchAttempt, records: RunRecords) -> RunRecords:
         """Submit runs that lacked memory again, with twice the memory, and return the records of all other runs."""
         if attempt.earlier:
             return replace(records, attempts=records.attempts + np.int32(attempt.earlier))
@@ -489,7 +489,7 @@ class PlanBatches:
         cases = {case.key: replace(case, needs=larger) for case in attempt.cases}
         for row in np.flatnonzero(lacks):
             earlier = int(records.attempts[row])
-            self.again.append(replace(attempt, cases=[cases[records.keys[row]]], earlier=earlier))
+            self.to_repeat.append(replace(attempt, cases=[cases[records.keys[row]]], earlier=earlier))
         return records.select_rows(np.flatnonzero(~lacks))
 
 

@@ -17,7 +17,7 @@ from evogt_study.errors import ResultError
 from evogt_study.results.finished import ShardFolder
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, Needs, RunRecords
-from evogt_study.storage.files import claims_folder, identity, shard_folder
+from evogt_study.storage.files import claims_folder, read_file_identity, shard_folder
 from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, find_writer, open_claims
 from evogt_study.study.plan import Order, Phase, Plan
 from evogt_study.text import format_duration
@@ -41,15 +41,15 @@ class FolderExecutor(Executor):
     print_line: Callable[[str], None]
     check_end: Callable[[], None]  # raises KeyboardInterrupt to end the task after its current runs
     classes: Sequence[Needs] = ()  # needs of the runs that the task computes
-    before: object = None
+    file_before: object = None
     is_complete: bool = True
     is_outdated: bool = False
-    reads_again: str = ""
+    digest_read_again: str = ""
     is_shared = True
 
     def begin(self) -> None:
         """Note the state of the result file.  A later change shows that another task has written the file."""
-        self.before = identity(self.path)
+        self.file_before = read_file_identity(self.path)
 
     def compute(self, plan: Plan, numbers: Order, trials: Order) -> Iterator[RunRecords]:
         """Yield the records of the cases that this task claims, until no part is left."""
@@ -64,8 +64,11 @@ class FolderExecutor(Executor):
                 return
         parts, writer = _PlanParts(self, plan, numbers, order), find_writer(self.path)
         is_written, was_done = writer is not None and writer.lives, parts.is_done()
-        if (is_written or was_done) and self.reads_again != parts.digest:
-            self.reads_again, self.is_outdated = parts.digest, True  # tasks may have finished since the runs were read
+        if (is_written or was_done) and self.digest_read_again != parts.digest:
+            self.digest_read_again, self.is_outdated = (
+                parts.digest,
+                True,
+            )  # tasks may have finished since the runs were read
             return
         if writer is not None and is_written:
             raise writer.refusal()
@@ -105,9 +108,9 @@ class _PlanParts:
         count = math.ceil(len(self.order) / self.size)
         begin = (task.number - 1) * count // task.of
         self.parts = [part for part in (*range(begin, count), *range(begin)) if len(self.cases_of(part))]
-        self.left: dict[int, int] = {}  # cases that are not on disk yet, of the parts that this task holds
+        self.n_unwritten: dict[int, int] = {}  # cases that are not on disk yet, of the parts that this task holds
         self.part_of: dict[str, int] = {}
-        self.given_up: list[int] = []  # parts that have ended too many tasks
+        self.lost_parts: list[int] = []  # parts that have ended too many tasks
 
     def cases_of(self, part: int) -> npt.NDArray[np.int64]:
         """Return the cases of a part that were missing when the task began."""
@@ -138,9 +141,9 @@ class _PlanParts:
                             self.count_finished_case(self.part_of.pop(key))
                     has_trial, begun = False, time.monotonic()
                     continue
-                if self.given_up:
+                if self.lost_parts:
                     raise ResultError(
-                        f"{LIVES} tasks have ended while they computed part {self.given_up[0]} of the phase "
+                        f"{LIVES} tasks have ended while they computed part {self.lost_parts[0]} of the phase "
                         f"{self.plan.phase}, for lack of memory or wall time. Compute this part with `evogt run`."
                     )
                 if not waits or self.is_done():
@@ -159,18 +162,18 @@ class _PlanParts:
         """Yield the cases of parts that no other task has claimed.  Claim each part before its first case."""
         taken, done = self.claims.read()
         lost = self.claims.find_lost((taken - done).intersection(self.parts))
-        self.given_up = [part for part, n_lost in lost.items() if n_lost >= LIVES]
-        again = [part for part in lost if part not in self.given_up]
+        self.lost_parts = [part for part, n_lost in lost.items() if n_lost >= LIVES]
+        again = [part for part in lost if part not in self.lost_parts]
         for part in [part for part in self.parts if part not in taken] + again:
             if self.is_ending() or not self.claims.take(part):
                 continue
-            if identity(self.task.path) != self.task.before:
+            if read_file_identity(self.task.path) != self.task.file_before:
                 raise WorkIsGoneError
             cases = list(self.plan.cases(self.cases_of(part)))
             if part in taken:  # another task has begun the part, so some runs may be on disk
                 known = set(ShardFolder(self.shards).keys().astype(str).tolist())
                 cases = [case for case in cases if case.key not in known]
-            self.left[part] = len(cases) + 1
+            self.n_unwritten[part] = len(cases) + 1
             self.part_of.update((case.key, part) for case in cases)
             self.count_finished_case(part)  # one without any case is done
             yield from itertools.takewhile(lambda case: not self.is_ending(), cases)
@@ -185,6 +188,6 @@ class _PlanParts:
 
     def count_finished_case(self, part: int) -> None:
         """Count a case of a part whose record is on disk.  After the last case, mark the part as finished."""
-        self.left[part] -= 1
-        if not self.left[part]:
+        self.n_unwritten[part] -= 1
+        if not self.n_unwritten[part]:
             self.claims.finish(part)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import evogt_study
 from evogt_study.errors import InputError, Status, SweepError, shorten
-from evogt_study.storage.files import paths_of
+from evogt_study.storage.files import to_paths
 
 if TYPE_CHECKING:
     from evogt_study.workers.batch import Batch
@@ -46,7 +46,7 @@ _LARGE_BYTES = 2**16
 """Smallest size of an array in bytes to send it outside of the pickle, so that no copy is necessary."""
 _OUTPUT_BYTES = 16 * 2**10
 """Bytes of the output of a run that are kept.  The first half is its beginning, the second half its end."""
-_LOOK_SECONDS = 0.25
+_CHECK_SECONDS = 0.25
 """Seconds between two checks of the time, the memory and the output of a run by the supervisor."""
 _INTERPRETER_BYTES = 150 * 2**20
 """Memory of the interpreter in bytes, in addition to the memory that a run needs."""
@@ -121,7 +121,7 @@ class RunOptions:
                     "Use workers=1."
                 )
         _ = self.memory_bytes
-        object.__setattr__(self, "reuse_from", tuple(paths_of(self.reuse_from)))
+        object.__setattr__(self, "reuse_from", tuple(to_paths(self.reuse_from)))
 
     @property
     def memory_bytes(self) -> int | None:
@@ -250,7 +250,7 @@ class Runner:
     def _compute(self, batch: Batch, settings: Any, left: list[Any], parts: list[bytes | bytearray]) -> None:
         """Compute a batch.  Take the finished cases from `left` and add their records to `parts`."""
         self.start()
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
         try:
             if settings != self._settings:
                 self._connection.send_bytes(pickle.dumps(settings))
@@ -271,14 +271,14 @@ class Runner:
             raise error
 
     def _read(self, size: int) -> bytearray:
-        """Read `size` bytes of a message, and check the current run every `_LOOK_SECONDS`."""
+        """Read `size` bytes of a message, and check the current run every `_CHECK_SECONDS`."""
         content = bytearray(size)
         rest = memoryview(content)
         while rest:
-            has_more = self._connection.poll(_LOOK_SECONDS)
-            if not has_more or (size == HEAD.size and time.monotonic() > self._looked + _LOOK_SECONDS):
+            has_more = self._connection.poll(_CHECK_SECONDS)
+            if not has_more or (size == HEAD.size and time.monotonic() > self._checked_at + _CHECK_SECONDS):
                 self._check_run()
-                self._looked = time.monotonic()
+                self._checked_at = time.monotonic()
             if has_more:
                 if not (count := os.readv(self._connection.fileno(), [rest])):
                     raise EOFError

@@ -81,7 +81,7 @@ def write_index(path, change):
     records = RunRecords(("a", "b"), ones.astype("i1"), ("", ""), ones, ones.astype("i4"), ("{}", "{}"), tuple(stacks))
     with path.open("ab") as file:
         for stack in stacks:
-            index._append_pieces(file, file.tell(), stack.values, index.File(path))
+            index._append_pieces(file, file.tell(), stack.values, index.PieceFile(path))
         begin = file.tell()
         known = index.describe_records(records)
         content = change(known, *(dict(zip(PACKED, each["values"], strict=True)) for each in known["stacks"]))

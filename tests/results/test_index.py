@@ -16,7 +16,7 @@ from evogt_study.errors import DamagedResultError, StoreWarning
 from evogt_study.results import index, netcdf
 from evogt_study.results.finished import ResultFile, read_shard, shard_folder, write_shard
 from evogt_study.results.index import NO_INDEX, inspect, pack_records, read_index
-from evogt_study.storage.arrays import LARGE_BYTES, Packed, pack, slabs, unpack
+from evogt_study.storage.arrays import LARGE_BYTES, Packed, iterate_slabs, pack, unpack
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -84,7 +84,7 @@ def test_adding_a_run_packs_only_its_own_arrays(own_study, arrays, monkeypatch):
         np.testing.assert_array_equal(data["large"][seed], np.random.default_rng(seed).normal(size=(20, 500)))
     index = read_index(arrays).phases["main"]
     large = next(stack.values for stack in index.stacks if stack.name == "large")
-    assert all(large.content(piece) in before for piece in large.pieces[:6, 0])
+    assert all(large.read_piece(piece) in before for piece in large.pieces[:6, 0])
 
 
 def test_runs_that_another_program_changed_are_read_and_packed_again(own_study, arrays):
@@ -136,7 +136,7 @@ def test_an_index_that_deflates_well_is_read():
 @given(st.lists(st.integers(0, 7), max_size=4).map(tuple), st.integers(1, 40))
 def test_slabs_meet_every_value_once_in_c_order(shape, limit):
     numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape)
-    parts = [numbers[slab] for slab in slabs(shape, limit)]
+    parts = [numbers[slab] for slab in iterate_slabs(shape, limit)]
     assert [value for part in parts for value in part.ravel().tolist()] == numbers.ravel().tolist()
     assert all(part.size <= limit for part in parts)
 
