@@ -73,11 +73,7 @@ _named = lazy_names(
 
 
 def __getattr__(name: str) -> Any:
-    if name == "problems":
-        return import_module("evogt_study.pde.problems")
-    if name in ("evaluate", "solve"):  # their Datasets have the accessor `ds.evogt`
-        import_module("evogt_study.accessor")
-    return _named(name)
+    return import_module("evogt_study.pde.problems") if name == "problems" else _named(name)
 
 
 def __dir__() -> list[str]:

@@ -50,8 +50,8 @@ def advise(study: Study, n_setups: int, check: bool) -> Iterator[Advice]:
         raise InputError(f"`method` must be evolution for advice, got {study.spec.method} ({study.file}, method)")
     *_, space = study.iterate_provisional_spaces()
     # evenly spaced setups over all axes except the seed
-    first = {axis.name: axis.values[:1] for axis in space.axes if axis.name == "seed"}
-    narrowed = replace(space, axes=tuple(replace(a, values=first.get(a.name, a.values)) for a in space.axes))
+    axes = (replace(axis, values=axis.values[:1]) if axis.name == "seed" else axis for axis in space.axes)
+    narrowed = replace(space, axes=tuple(axes))
     points = [(at, values) for at in range(narrowed.size) if (values := narrowed.values(at)) is not None]
     for place in np.unique(np.linspace(0, len(points) - 1, min(n_setups, len(points))).round().astype(int)):
         number, values = points[place]
@@ -91,8 +91,9 @@ def _predict_errors(
     """Predict the error after each change by projections of the solution and by the order of the integrator."""
     case = method.bind(values)
     problem, final_time = method.share_problem(values, share), case.discretisation.grid.final_time
-    text = method.write_problem_text(values)
-    reference = None if problem.exact is not None else share_reference(problem, final_time, share, text)
+    # the stage cache has the reference of the run
+    identity = method.hash_problem(values)
+    reference = None if problem.exact is not None else share_reference(problem, final_time, share, identity)
     known = partial(evaluate_final, problem, final_time, reference)
     # at most the error, since the code below subtracts the squares
     error, time = numbers["error"], min(numbers["error_time"], numbers["error"])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+import evogt_study.accessor  # noqa: F401  # so that the Datasets have the accessor `ds.evogt`
 from evogt_study.errors import InputError, ParameterError, ProblemError, ResultError, shorten
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import Output, find_named_code

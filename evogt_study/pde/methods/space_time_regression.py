@@ -76,29 +76,17 @@ def derive_strong_form(statement: FormulaProblem, values: Mapping[str, float]) -
     """Return the strong form of a formula problem for the parameter `values`, by symbolic differentiation."""
     if statement.dimension > 2:
         raise ParameterError("dimension", "1 or 2 for space-time regression", statement.dimension)
-    problem = statement(**values)
+    problem, data = statement(**values), derive_terms(statement)
     check_terms(problem, "space-time regression")
-    gradient, initial_residual = _derive_strong_form(statement)
-    numbers = {name: float(value) for name, value in values.items()}
-    return StrongForm(
-        problem,
-        tuple(make_space_time_function(part, numbers) for part in gradient),
-        make_space_time_function(initial_residual, numbers),
-    )
-
-
-@lru_cache(maxsize=64)  # once per process for all seeds and parameter values
-def _derive_strong_form(statement: FormulaProblem) -> tuple[tuple[sympy.Expr, ...], sympy.Expr]:
-    """Return the expressions grad a and f + div(a grad u_0)."""
-    data = derive_terms(statement)
-    initial = data.initial.subs(TIME, 0)
-    gradient = [sympy.diff(data.diffusion, x) for x in COORDINATES[: statement.dimension]]
     # u_0 has no time derivative, so its manufactured source is -div(a grad u_0)
-    residual = data.source - data.derive_source(initial)
+    residual = data.source - data.derive_source(data.initial.subs(TIME, 0))
     if residual.has(sympy.zoo, sympy.nan, sympy.oo, sympy.DiracDelta, sympy.Derivative):
         got = f"{cut(str(residual), 80)} after differentiation"
         raise FormulaError(f"`initial` must have second derivatives for a residual in strong form, got {got}")
-    return tuple(gradient), residual
+    gradient = [sympy.diff(data.diffusion, x) for x in COORDINATES[: statement.dimension]]
+    numbers = {name: float(value) for name, value in values.items()}
+    *slopes, initial_residual = (make_space_time_function(each, numbers) for each in (*gradient, residual))
+    return StrongForm(problem, tuple(slopes), initial_residual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +114,6 @@ def space_time_regression(
 ) -> SpaceTimeSolution:  # fmt: skip
     """Return the fit u_st to the strong form at `list_residual_points`.  The defaults are the values of the paper."""
     check_domain(strong.problem.domain, "space-time regression")
-    check_terms(strong.problem, "space-time regression")
     given = {"points": points, "levels": levels, "final_time": final_time, "ridge": ridge}
     for name, value in given.items():
         SpaceTimeRegression.PARAMETERS[name].value(value)
@@ -249,7 +236,7 @@ FORMULA_PARAMETERS = declare_parameters(
 class FormulaCase(BaselineCase):
     """Case of a method that differentiates the formulas of the problem."""
 
-    @property
+    @cached_property
     def strong(self) -> StrongForm:
         """Strong form of the problem of the case.  Raises ProblemError if the problem is not a formula problem."""
         source = self.method.source

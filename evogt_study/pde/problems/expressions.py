@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,11 +127,11 @@ def make_space_time_function(
     expression: sympy.Expr, values: Mapping[str, float], places: Places | None = None
 ) -> SpaceTimeFunction:
     """Return a `Separable` function, or a `NonSeparable` one if the separated terms overflow or cancel at `places`."""
-    terms = separate(expression)
+    terms, whole = separate(expression), NonSeparable(make_nodal_function(expression, values))
     pairs = None if terms is None else terms or ((sympy.S.One, sympy.S.Zero),)
     # the whole formula is slower but finite
     if pairs is None or not _is_representable(pairs, values):
-        return NonSeparable(make_nodal_function(expression, values))
+        return whole
     # evaluate profiles together, because they share most factors
     modulations, profiles = (prepare(each, values) for each in zip(*pairs, strict=True))
     steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
@@ -139,7 +139,6 @@ def make_space_time_function(
         lambda nodes: _fill_rows(profiles(name_coordinates(nodes)), len(nodes)),
         None if steady else lambda times: _fill_rows(modulations({"t": times}), len(times)),
     )
-    whole = NonSeparable(make_nodal_function(expression, values))
     if places is None:
         return made
     # terms that were multiplied out may cancel, such as the terms of (x - t - 1000)^4 on (1000, 1001)
@@ -163,11 +162,7 @@ def make_gradient(
     expression: sympy.Expr, dimension: int, values: Mapping[str, float]
 ) -> Callable[[Array, float], Array]:
     """Return the gradient as a function of nodes (Q, d) and t -> (d, Q), which differentiates on its first call."""
-
-    @lru_cache(maxsize=1)
-    def slopes() -> list[Callable[[Array, float], Array]]:
-        return [make_nodal_function(sympy.diff(expression, x), values) for x in COORDINATES[:dimension]]
-
+    slopes = cache(lambda: [make_nodal_function(sympy.diff(expression, x), values) for x in COORDINATES[:dimension]])
     return lambda nodes, t: np.stack([slope(nodes, t) for slope in slopes()])
 
 
