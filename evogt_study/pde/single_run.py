@@ -269,10 +269,9 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
     within = np.all((nodes >= lower) & (nodes <= upper), axis=1) & domain.contains(nodes)
     if not within.all():
         raise InputError(f"`points` must lie in the domain, got {nodes[~within][0].tolist()}")
-    coordinates = {name: ("point", nodes[:, axis]) for axis, name in enumerate(SPACE[: domain.dimension])}
-    return xr.DataArray(
-        solution.evaluate(nodes), {"time": ("time", solution.times), **coordinates}, ("time", "point"), "u"
-    )
+    coordinates: dict[str, Any] = {"time": ("time", solution.times)}
+    coordinates |= {name: ("point", nodes[:, axis]) for axis, name in enumerate(SPACE[: domain.dimension])}
+    return xr.DataArray(solution.evaluate(nodes), coordinates, ("time", "point"), "u")
 
 
 def read_solution(data: xr.Dataset | str | Path) -> StoredSolution:
@@ -285,6 +284,5 @@ def read_solution(data: xr.Dataset | str | Path) -> StoredSolution:
             raise ResultError(f"cannot read {str(data)!a}: {shorten(str(error))}") from None
     if COEFFICIENTS not in data or "domain" not in data.attrs:
         raise ResultError(f"`data` must be a Dataset of `solve`, got a Dataset without `{COEFFICIENTS}`")
-    return StoredSolution(
-        np.asarray(data["time"].values, dtype=float), np.asarray(data[COEFFICIENTS].values), dict(data.attrs)
-    )
+    times, coefficients = np.asarray(data["time"].values, dtype=float), np.asarray(data[COEFFICIENTS].values)
+    return StoredSolution(times, coefficients, dict(data.attrs))

@@ -14,8 +14,7 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, ParameterError, ProblemError, StudyError
 from evogt_study.formulas import SPACE
-from evogt_study.methods.code import MethodSpec, Output, UserCode
-from evogt_study.methods.protocol import Method
+from evogt_study.methods.code import Output
 from evogt_study.pde.baselines import references
 from evogt_study.pde.baselines.finite_difference import estimate_difference_memory
 from evogt_study.pde.certificates import certify as certificates
@@ -61,7 +60,7 @@ from evogt_study.pde.pipeline import (
     list_stage_keys,
     solve_arrays,
 )
-from evogt_study.pde.problems.fields import FieldData, FieldProblem
+from evogt_study.pde.problems.fields import FieldData
 from evogt_study.schema.parameters import Parameter, choice
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json, hash_text, json_text
@@ -201,230 +200,6 @@ def share_reference(problem: Problem, final_time: float, share: Share, identity:
     return share("spectral reference", (identity, final_time), computed)
 
 
-class Evolution(ProblemCase):
-    """One run of Evo-GTransNet (Algorithm 1).  Raises ParameterError if its parameters contradict each other."""
-
-    NAME = "evolution"
-    PARAMETERS = declarations.EVOLUTION
-    RECORDABLE = (*HISTORIES, "field", *NORMS, STAGE_SECONDS, *certificates.CERTIFICATES)
-    DEFAULTS: ClassVar[Values] = {
-        "coefficient_rtol": CoefficientReference.rtol, "coefficient_atol": CoefficientReference.atol
-    }  # fmt: skip
-
-    @classmethod
-    def of(cls, spec: MethodSpec) -> Method:
-        """Return the method for a study.  Raises StudyError if the problem or an output does not exist."""
-        return FieldEvolutionCase.of(spec) if has_fields(spec.problem) else super().of(spec)
-
-    @classmethod
-    def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
-        own = tuple(name for name in method.kind_parameters["dictionary"] if name != "gamma")
-        return ("validation", "assessment", "quadrature", "dictionary", *own, "gamma", "candidate", "seed", "tau")
-
-    @classmethod
-    def list_scalars(cls, method: ProblemMethod, values: Values) -> tuple[str, ...]:
-        known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect", "quadrature_defect"]
-        reference = values.get("reference")
-        if _has_final_error(method, reference):
-            known.insert(0, "error")
-        own_step = reference == references.DIFFERENCES and "reference_dt" not in values
-        if own_step or reference in (references.ELEMENTS, references.REFINED):
-            known += ["reference_error", "reference_share"]
-        known += [name for name in NORMS if name in method.output.record]
-        if "coefficient_reference" in values:
-            known.append("coefficient_error")
-        if "assessment" in values:
-            known += ["mass_defect_cross_grid", "stiffness_defect_cross_grid"]
-        if method.source.statement is None or getattr(method.source.statement, "potential", None) is not None:
-            known += ["energy_drop_percent", "energy_increment"]
-        return (*known, *certificates.select_certificates(method.output.record))
-
-    def __init__(self, method: ProblemMethod, values: Values) -> None:
-        super().__init__(method, values)
-        # create the parts that the run key needs and that can raise ParameterError
-        self.dictionary, self.integrator = declarations.make_dictionary(values), declarations.make_integrator(values)
-        # if no output uses the times, all such cases share the run with two times
-        times = method.output.times if select_arrays(method.output) else 2
-        self.grid = make_time_grid(values["final_time"], values["dt"], times)  # type: ignore[arg-type]
-        if "coefficient_reference" in values:
-            self.discretisation  # noqa: B018
-
-    @cached_property
-    def discretisation(self) -> Discretisation:
-        """Settings of the case: dictionary, quadrature rules, time grid and integrator."""
-        given = self.given
-        named = given.coefficient_reference
-        settings = {key: getattr(given, f"coefficient_{key}") for key in ("rtol", "atol", "max_step")}
-        used = {key: value for key, value in settings.items() if value is not None and named != "eigendecomposition"}
-        return Discretisation(
-            dictionary=self.dictionary, seed=given.seed if self.dictionary.RANDOM else 0,  # all seeds share a run
-            tau=given.tau, quadrature=given.quadrature, validation=given.validation, grid=self.grid,
-            integrator=self.integrator, assessment=given.assessment, decomposition=given.decomposition or SVD,
-            coefficient_reference=None if named is None else CoefficientReference(named, **used),
-        )  # fmt: skip
-
-    @property
-    def times_text(self) -> str:
-        return _write_saved_times(self.grid) if select_arrays(self.method.output) else "null"
-
-    def list_unused(self) -> tuple[str, ...]:
-        reference = self.values.get("reference")
-        is_measured = reference not in (None, references.EXACT)
-        unused: tuple[str, ...] = () if is_measured else ("reference",)
-        if self.values.get("decomposition") == SVD:
-            unused += ("decomposition",)
-        if reference not in references.SIZED:
-            unused += ("reference_points",)
-        if not is_measured or reference in self.method.references:
-            unused += ("reference_dt",)
-        if self.values.get("coefficient_reference") in (None, "eigendecomposition"):
-            unused += ("coefficient_rtol", "coefficient_atol", "coefficient_max_step")
-        return unused
-
-    @property
-    def reference_content(self) -> dict[str, Value]:
-        """Parameters that identify the reference, or no parameters for the exact solution."""
-        given = self.given
-        if given.reference in (None, references.EXACT):
-            return {}
-        code = self.method.references.get(str(given.reference))
-        if code is not None:
-            return {"reference": canonical_json({"code": code.fingerprint})}
-        content: dict[str, Value] = {"reference": given.reference}
-        if given.reference in references.SIZED and given.reference_points is not None:
-            content["reference_points"] = given.reference_points
-        return content | ({} if given.reference_dt is None else {"reference_dt": given.reference_dt})
-
-    # The dimension is unknown until a factory makes its problem.  The key then has 0 for the domain, because the key of
-    # the problem identifies the domain.
-    @property
-    def stages(self) -> Mapping[str, Hashable]:
-        problem = self.method.hash_problem(self.values)
-        reference = hash_text(canonical_json(self.reference_content))
-        if self.given.reference == references.REFINED:  # one reference for all seeds
-            reference += repr(replace(self.discretisation, seed=0))
-        return list_stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
-
-    def run(self, share: Share) -> Record:
-        problem, identity = self.method.share_problem(self.values, share), self.method.hash_problem(self.values)
-        reference = self.make_reference(problem)
-        if reference is not None:
-            reference = references.share_among_workers(reference, identity)
-        output, clock = self.method.output, StageClock(share)
-        share = clock if STAGE_SECONDS in output.record else share
-        _, record = compute_record(problem, self.discretisation, output, share, reference, identity)
-        return clock.add_to(check_finite(record)) if share is clock else check_finite(record)
-
-    def make_reference(self, problem: Problem) -> Reference | None:
-        """Return the reference for errors, or None for the exact solution."""
-        given, named = self.given, self.given.reference
-        named = self.method.references.get(str(named), named)
-        return references.make_reference(
-            named, problem, self.discretisation, given.reference_points, given.reference_dt
-        )
-
-    def check(self) -> None:
-        run, method = self.discretisation, self.method
-        if method.source.statement is not None and method.source.dimension is not None:
-            run.dictionary.check_dimension(method.source.statement.domain.feature_dimension)
-            declarations.warn_of_reach(run.dictionary, method.source.dimension)
-        if not select_arrays(method.output):  # then no time is saved, but the times of the file must still be valid
-            TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
-        elif "error_history" in method.output.record and not _has_final_error(method, self.given.reference):
-            raise StudyError(NO_SOLUTION.format("error_history"))
-        given = self.given
-        # the result of `check_problem` depends on these settings, and not on seeds and widths
-        key = hash_text(canonical_json(
-            [
-                method.write_problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
-                run.grid.final_time, run.grid.steps, given.time_integrator, run.integrator.values,
-                run.dictionary.family, run.dictionary.content().get("centre", ""), self.reference_content,
-                given.reference or "", given.coefficient_reference or "",
-            ]
-        ))  # fmt: skip
-        if key not in method.checked:  # many cases share a problem, and its check takes time
-            with np.errstate(all="ignore"):
-                self.check_problem(method.make_problem(self.values))
-            method.checked.add(key)
-
-    def check_problem(self, problem: Problem) -> None:
-        """Raise InputError if the data of the problem contradict the parameters or the outputs of the case."""
-        run, wanted = self.discretisation, self.method.output.record
-        measured = [name for name in ("error_history", *NORMS) if name in wanted]
-        if self.make_reference(problem) is None and problem.exact is None and measured:
-            raise StudyError(NO_SOLUTION.format(measured[0]))
-        check_norms(problem, wanted)
-        certificates.check_certificates(wanted, problem, run.grid.final_time)
-        unknown = {
-            "free_energy_history": "for a problem without potential" if problem.potential is None else "",
-            "reference_coefficients": "without coefficient_reference" if run.coefficient_reference is None else "",
-        }
-        for name, reason in unknown.items():
-            if reason and name in wanted:
-                raise StudyError(f"`record` must leave out {name} {reason} (output.record)")
-        if run.coefficient_reference is not None:
-            run.coefficient_reference.check(problem)
-        run.integrator.check(problem)
-        run.dictionary.check_dimension(problem.domain.feature_dimension)
-        # the diffusion of a user's problem can be an object of any type
-        with report_user_errors(f"`diffusion` of {self.method.source.name}"):
-            nodes = make_quadrature("quadrature", run.quadrature, problem)
-            check_diffusion(problem, nodes, run.integrator.times(run.grid))
-        make_quadrature("validation", run.validation, problem)
-        if run.assessment is not None:
-            make_quadrature("assessment", run.assessment, problem)
-
-    # The estimate counts only dense products of one run, because other operations take little time.
-    @property
-    def work(self) -> float | None:
-        problem, run = self.method.find_example(self.values), self.discretisation
-        if problem is None:
-            return None
-        d, widths, N = problem.dimension, run.dictionary.widths, run.dictionary.N
-        Q, V = run.quadrature.count(d), run.validation.count(d)
-        r = min(N, Q)  # upper bound of the rank (app:scaling)
-        features = (2 * sum(map(operator.mul, widths, widths[1:])) + TANH_FLOPS * sum(widths)) * ((1 + d) * Q + V)
-        space = 2 * Q * N**2 + SVD_FLOPS * N**3 + 2 * (1 + d) * Q * N * r + d * Q * r**2
-        step: float = 2 * r**2  # states of all steps from the eigenbasis of K
-        if not problem.diffusion.steady:
-            # a Cholesky factorisation for each step
-            step = r**3 / 3 + 20 * r**2 + (0 if isinstance(problem.diffusion, Separable) else d * Q * r**2)
-        if problem.potential is not None:
-            step += (4 * r + TANH_FLOPS) * Q
-        return estimate_seconds(float(features + space + step * run.grid.steps + 2 * len(run.grid.observed) * N * V))
-
-    # The largest arrays that exist at one time are Phi with the copies for its SVD, or the retained basis with its
-    # gradients and the validation features.
-    @property
-    def memory(self) -> float:
-        run, dimension = self.discretisation, self.method.estimate_dimension(self.values)
-        nodes, validation = run.quadrature.count(dimension), run.validation.count(dimension)
-        N, widths, observed = run.dictionary.N, run.dictionary.widths, len(run.grid.observed)
-        trial = nodes * N * (1 + (dimension if len(widths) > 1 else 1))
-        retained = nodes * N * (1 + dimension)
-        layers = sum(map(operator.mul, widths, widths[1:])) * (1 + dimension) + 2 * BLOCK_ENTRIES * (1 + dimension)
-        assessed = 0 if run.assessment is None else run.assessment.count(dimension) * N * dimension
-        checked = validation * (N + observed * 3)
-        most = max(trial + 3 * nodes * N, trial + retained, retained + checked + assessed)
-        reference = 0.0
-        if self.given.reference == references.DIFFERENCES and self.given.reference_points is not None:
-            reference = estimate_difference_memory(dimension, self.given.reference_points, observed)
-        return float(8.0 * (layers + RESIDENT_SHARE * most)) + reference
-
-
-def _has_final_error(method: ProblemMethod, reference: Value | None) -> bool:
-    """Return True if a run can measure the final error, or if only the user function knows it."""
-    return reference not in (None, references.EXACT) or method.source.has_exact is not False
-
-
-_write_saved_times = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(lambda grid: json_text(grid.saved))  # often equal
-
-
-def has_fields(problem: object) -> bool:
-    """Return True if the problem of a study has several fields or nonlinear fluxes, also for a problem in a file."""
-    return isinstance(problem.load() if isinstance(problem, UserCode) else problem, FieldProblem)
-
-
 def solve_fields(
     data: FieldData, run: Discretisation, tolerance: float = 1e-13, keep: bool = True, share: Share = compute_stage
 ) -> FieldSolution:
@@ -484,13 +259,6 @@ class FieldCase(ProblemCase):
 
     SOLVES_FIELDS = True
     RECORDABLE = ("error_history", "field", "integral_history")
-
-    @classmethod
-    def of(cls, spec: MethodSpec) -> Method:
-        method = super().of(spec)
-        if shared_names := {*method.source.field_names} & {*method.parameters}:  # type: ignore[attr-defined]
-            raise StudyError(f"a field must have another name than a parameter, got {min(shared_names)!r}")
-        return method
 
     @classmethod
     def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
@@ -631,3 +399,216 @@ class FieldEvolutionCase(FieldCase):
         given = self.given
         options = given.reference_points, given.reference_dt
         return references.make_reference(given.reference, data, self.discretisation, *options, solve_fields)
+
+
+class Evolution(ProblemCase):
+    """One run of Evo-GTransNet (Algorithm 1).  Raises ParameterError if its parameters contradict each other."""
+
+    NAME = "evolution"
+    FIELDS_CASE = FieldEvolutionCase
+    PARAMETERS = declarations.EVOLUTION
+    RECORDABLE = (*HISTORIES, "field", *NORMS, STAGE_SECONDS, *certificates.CERTIFICATES)
+    DEFAULTS: ClassVar[Values] = {
+        "coefficient_rtol": CoefficientReference.rtol, "coefficient_atol": CoefficientReference.atol
+    }  # fmt: skip
+
+    @classmethod
+    def list_stage_parameters(cls, method: ProblemMethod) -> tuple[str, ...]:
+        own = tuple(name for name in method.kind_parameters["dictionary"] if name != "gamma")
+        return ("validation", "assessment", "quadrature", "dictionary", *own, "gamma", "candidate", "seed", "tau")
+
+    @classmethod
+    def list_scalars(cls, method: ProblemMethod, values: Values) -> tuple[str, ...]:
+        known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect", "quadrature_defect"]
+        reference = values.get("reference")
+        if _has_final_error(method, reference):
+            known.insert(0, "error")
+        own_step = reference == references.DIFFERENCES and "reference_dt" not in values
+        if own_step or reference in (references.ELEMENTS, references.REFINED):
+            known += ["reference_error", "reference_share"]
+        known += [name for name in NORMS if name in method.output.record]
+        if "coefficient_reference" in values:
+            known.append("coefficient_error")
+        if "assessment" in values:
+            known += ["mass_defect_cross_grid", "stiffness_defect_cross_grid"]
+        if method.source.statement is None or getattr(method.source.statement, "potential", None) is not None:
+            known += ["energy_drop_percent", "energy_increment"]
+        return (*known, *certificates.select_certificates(method.output.record))
+
+    def __init__(self, method: ProblemMethod, values: Values) -> None:
+        super().__init__(method, values)
+        # create the parts that the run key needs and that can raise ParameterError
+        self.dictionary, self.integrator = declarations.make_dictionary(values), declarations.make_integrator(values)
+        # if no output uses the times, all such cases share the run with two times
+        times = method.output.times if select_arrays(method.output) else 2
+        self.grid = make_time_grid(values["final_time"], values["dt"], times)  # type: ignore[arg-type]
+        if "coefficient_reference" in values:
+            self.discretisation  # noqa: B018
+
+    @cached_property
+    def discretisation(self) -> Discretisation:
+        """Settings of the case: dictionary, quadrature rules, time grid and integrator."""
+        given = self.given
+        named = given.coefficient_reference
+        settings = {key: getattr(given, f"coefficient_{key}") for key in ("rtol", "atol", "max_step")}
+        used = {key: value for key, value in settings.items() if value is not None and named != "eigendecomposition"}
+        return Discretisation(
+            dictionary=self.dictionary, seed=given.seed if self.dictionary.RANDOM else 0,  # all seeds share a run
+            tau=given.tau, quadrature=given.quadrature, validation=given.validation, grid=self.grid,
+            integrator=self.integrator, assessment=given.assessment, decomposition=given.decomposition or SVD,
+            coefficient_reference=None if named is None else CoefficientReference(named, **used),
+        )  # fmt: skip
+
+    @property
+    def times_text(self) -> str:
+        return _write_saved_times(self.grid) if select_arrays(self.method.output) else "null"
+
+    def list_unused(self) -> tuple[str, ...]:
+        reference = self.values.get("reference")
+        is_measured = reference not in (None, references.EXACT)
+        unused: tuple[str, ...] = () if is_measured else ("reference",)
+        if self.values.get("decomposition") == SVD:
+            unused += ("decomposition",)
+        if reference not in references.SIZED:
+            unused += ("reference_points",)
+        if not is_measured or reference in self.method.references:
+            unused += ("reference_dt",)
+        if self.values.get("coefficient_reference") in (None, "eigendecomposition"):
+            unused += ("coefficient_rtol", "coefficient_atol", "coefficient_max_step")
+        return unused
+
+    @property
+    def reference_content(self) -> dict[str, Value]:
+        """Parameters that identify the reference, or no parameters for the exact solution."""
+        given = self.given
+        if given.reference in (None, references.EXACT):
+            return {}
+        code = self.method.references.get(str(given.reference))
+        if code is not None:
+            return {"reference": canonical_json({"code": code.fingerprint})}
+        content: dict[str, Value] = {"reference": given.reference}
+        if given.reference in references.SIZED and given.reference_points is not None:
+            content["reference_points"] = given.reference_points
+        return content | ({} if given.reference_dt is None else {"reference_dt": given.reference_dt})
+
+    # The dimension is unknown until a factory makes its problem.  The key then has 0 for the domain, because the key of
+    # the problem identifies the domain.
+    @property
+    def stages(self) -> Mapping[str, Hashable]:
+        problem = self.method.hash_problem(self.values)
+        reference = hash_text(canonical_json(self.reference_content))
+        if self.given.reference == references.REFINED:  # one reference for all seeds
+            reference += repr(replace(self.discretisation, seed=0))
+        return list_stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
+
+    def run(self, share: Share) -> Record:
+        problem, identity = self.method.share_problem(self.values, share), self.method.hash_problem(self.values)
+        reference = self.make_reference(problem)
+        if reference is not None:
+            reference = references.share_among_workers(reference, identity)
+        output, clock = self.method.output, StageClock(share)
+        share = clock if STAGE_SECONDS in output.record else share
+        _, record = compute_record(problem, self.discretisation, output, share, reference, identity)
+        return clock.add_to(check_finite(record)) if share is clock else check_finite(record)
+
+    def make_reference(self, problem: Problem) -> Reference | None:
+        """Return the reference for errors, or None for the exact solution."""
+        given, run = self.given, self.discretisation
+        named = self.method.references.get(str(given.reference), given.reference)
+        return references.make_reference(named, problem, run, given.reference_points, given.reference_dt)
+
+    def check(self) -> None:
+        run, method = self.discretisation, self.method
+        if method.source.statement is not None and method.source.dimension is not None:
+            run.dictionary.check_dimension(method.source.statement.domain.feature_dimension)
+            declarations.warn_of_reach(run.dictionary, method.source.dimension)
+        if not select_arrays(method.output):  # then no time is saved, but the times of the file must still be valid
+            TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
+        elif "error_history" in method.output.record and not _has_final_error(method, self.given.reference):
+            raise StudyError(NO_SOLUTION.format("error_history"))
+        given = self.given
+        # the result of `check_problem` depends on these settings, and not on seeds and widths
+        key = hash_text(canonical_json(
+            [
+                method.write_problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
+                run.grid.final_time, run.grid.steps, given.time_integrator, run.integrator.values,
+                run.dictionary.family, run.dictionary.content().get("centre", ""), self.reference_content,
+                given.reference or "", given.coefficient_reference or "",
+            ]
+        ))  # fmt: skip
+        if key not in method.checked:  # many cases share a problem, and its check takes time
+            with np.errstate(all="ignore"):
+                self.check_problem(method.make_problem(self.values))
+            method.checked.add(key)
+
+    def check_problem(self, problem: Problem) -> None:
+        """Raise InputError if the data of the problem contradict the parameters or the outputs of the case."""
+        run, wanted = self.discretisation, self.method.output.record
+        measured = [name for name in ("error_history", *NORMS) if name in wanted]
+        if self.make_reference(problem) is None and problem.exact is None and measured:
+            raise StudyError(NO_SOLUTION.format(measured[0]))
+        check_norms(problem, wanted)
+        certificates.check_certificates(wanted, problem, run.grid.final_time)
+        unknown = {
+            "free_energy_history": "for a problem without potential" if problem.potential is None else "",
+            "reference_coefficients": "without coefficient_reference" if run.coefficient_reference is None else "",
+        }
+        for name, reason in unknown.items():
+            if reason and name in wanted:
+                raise StudyError(f"`record` must leave out {name} {reason} (output.record)")
+        if run.coefficient_reference is not None:
+            run.coefficient_reference.check(problem)
+        run.integrator.check(problem)
+        run.dictionary.check_dimension(problem.domain.feature_dimension)
+        # the diffusion of a user's problem can be an object of any type
+        with report_user_errors(f"`diffusion` of {self.method.source.name}"):
+            nodes = make_quadrature("quadrature", run.quadrature, problem)
+            check_diffusion(problem, nodes, run.integrator.times(run.grid))
+        make_quadrature("validation", run.validation, problem)
+        if run.assessment is not None:
+            make_quadrature("assessment", run.assessment, problem)
+
+    # The estimate counts only dense products of one run, because other operations take little time.
+    @property
+    def work(self) -> float | None:
+        problem, run = self.method.find_example(self.values), self.discretisation
+        if problem is None:
+            return None
+        d, widths, N = problem.dimension, run.dictionary.widths, run.dictionary.N
+        Q, V = run.quadrature.count(d), run.validation.count(d)
+        r = min(N, Q)  # upper bound of the rank (app:scaling)
+        features = (2 * sum(map(operator.mul, widths, widths[1:])) + TANH_FLOPS * sum(widths)) * ((1 + d) * Q + V)
+        space = 2 * Q * N**2 + SVD_FLOPS * N**3 + 2 * (1 + d) * Q * N * r + d * Q * r**2
+        step: float = 2 * r**2  # states of all steps from the eigenbasis of K
+        if not problem.diffusion.steady:
+            # a Cholesky factorisation for each step
+            step = r**3 / 3 + 20 * r**2 + (0 if isinstance(problem.diffusion, Separable) else d * Q * r**2)
+        if problem.potential is not None:
+            step += (4 * r + TANH_FLOPS) * Q
+        return estimate_seconds(float(features + space + step * run.grid.steps + 2 * len(run.grid.observed) * N * V))
+
+    # The largest arrays that exist at one time are Phi with the copies for its SVD, or the retained basis with its
+    # gradients and the validation features.
+    @property
+    def memory(self) -> float:
+        run, dimension = self.discretisation, self.method.estimate_dimension(self.values)
+        nodes, validation = run.quadrature.count(dimension), run.validation.count(dimension)
+        N, widths, observed = run.dictionary.N, run.dictionary.widths, len(run.grid.observed)
+        trial = nodes * N * (1 + (dimension if len(widths) > 1 else 1))
+        retained = nodes * N * (1 + dimension)
+        layers = sum(map(operator.mul, widths, widths[1:])) * (1 + dimension) + 2 * BLOCK_ENTRIES * (1 + dimension)
+        assessed = 0 if run.assessment is None else run.assessment.count(dimension) * N * dimension
+        checked = validation * (N + observed * 3)
+        most = max(trial + 3 * nodes * N, trial + retained, retained + checked + assessed)
+        reference = 0.0
+        if self.given.reference == references.DIFFERENCES and self.given.reference_points is not None:
+            reference = estimate_difference_memory(dimension, self.given.reference_points, observed)
+        return float(8.0 * (layers + RESIDENT_SHARE * most)) + reference
+
+
+def _has_final_error(method: ProblemMethod, reference: Value | None) -> bool:
+    """Return True if a run can measure the final error, or if only the user function knows it."""
+    return reference not in (None, references.EXACT) or method.source.has_exact is not False
+
+
+_write_saved_times = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(lambda grid: json_text(grid.saved))  # often equal

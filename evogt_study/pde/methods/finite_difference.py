@@ -30,9 +30,8 @@ class FiniteDifferences(BaselineCase):
     @property
     def memory(self) -> float:
         times = len(self.observed.observed_times)
-        return differences.estimate_difference_memory(
-            self.method.estimate_dimension(self.values), self.given.points, times
-        )
+        dimension = self.method.estimate_dimension(self.values)
+        return differences.estimate_difference_memory(dimension, self.given.points, times)
 
     def estimate_flops(self, problem: Problem) -> float:
         return differences.estimate_difference_flops(problem, self.given.points, self.observed.steps)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.methods.code import MethodSpec
-from evogt_study.methods.protocol import Method
 from evogt_study.pde.baselines import finite_elements as elements
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators.flux_system import FieldSolution
 from evogt_study.pde.methods.declarations import declare_parameters
-from evogt_study.pde.methods.evolution import FIELD_PARAMETERS, FieldCase, has_fields
+from evogt_study.pde.methods.evolution import FIELD_PARAMETERS, FieldCase
 from evogt_study.pde.methods.problem_method import BaselineCase, estimate_seconds
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems.fields import FieldData
@@ -28,19 +26,44 @@ P1_PARAMETERS = declare_parameters(
 """Parameters of P1 finite elements."""
 
 
+class P1Fields(FieldCase):
+    """Case of P1 finite elements for several fields or nonlinear fluxes."""
+
+    NAME = "p1_fem"
+    PARAMETERS = P1_PARAMETERS | {"newton": FIELD_PARAMETERS["newton"]}
+    SCALARS = ("degrees_of_freedom",)
+
+    def list_unused(self) -> tuple[str, ...]:
+        return ("degree",) if self.given.degree == elements.DEGREES.get(self.method.source.dimension or 0) else ()
+
+    def check_problem(self, data: FieldData) -> None:
+        super().check_problem(data)
+        elements.check_mesh_size(data.dimension, self.given.unknowns, self.given.degree)
+
+    @property
+    def work(self) -> float | None:
+        d = self.method.source.dimension or 1
+        assembled = 500 * elements.count_nodes(d, self.given.unknowns, self.given.degree)
+        return estimate_seconds(float(len(self.method.source.field_names) ** 2 * 4 * assembled * self.observed.steps))
+
+    def solve(self, data: FieldData, share: Share) -> FieldSolution:
+        degree = int(self.given.degree or elements.DEGREES[data.dimension])
+        return elements.solve_fields_by_elements(
+            data, 1, self.given.unknowns + 1, degree, self.observed, elements.MIDPOINT, *self.newton
+        )
+
+    def diagnose(self, solution: FieldSolution) -> dict[str, float]:
+        return {"degrees_of_freedom": solution.system.initial.size}
+
+
 class P1FiniteElements(BaselineCase):
     """Case of continuous piecewise-linear finite elements with the implicit midpoint rule (tab:p1_fem)."""
 
     NAME = "p1_fem"
+    FIELDS_CASE: ClassVar[Any] = P1Fields
     PARAMETERS = P1_PARAMETERS
     RECORDABLE = ("error_history", "field", "validation_values")
     SCALARS: ClassVar[tuple[str, ...]] = ("initial_error", "degrees_of_freedom")
-
-    @classmethod
-    def of(cls, spec: MethodSpec) -> Method:
-        """Return the method of `spec`, with cases of `P1Fields` if the problem has fields or nonlinear fluxes."""
-        solves_fields = cls is P1FiniteElements and has_fields(spec.problem)
-        return P1Fields.of(spec) if solves_fields else super().of(spec)
 
     def check_problem(self, problem: Problem) -> None:
         super().check_problem(problem)
@@ -77,6 +100,7 @@ class PodGalerkin(P1FiniteElements):
     """Case of the Galerkin method in the leading POD modes of `p1_fem`, with the implicit midpoint rule."""
 
     NAME = "pod_galerkin"
+    FIELDS_CASE = None
     PARAMETERS = P1_PARAMETERS | declare_parameters(
         Parameter("modes", "an integer >= 1", integer(1), "largest number of POD modes"),
         Parameter("training_time", "a positive number", real(0.0), "end of the snapshots",
@@ -98,33 +122,3 @@ class PodGalerkin(P1FiniteElements):
             problem, given.unknowns, self.observed, given.modes, training_time, given.degree
         )
         return self.measure(problem, solution.evaluate, scalars)
-
-
-class P1Fields(FieldCase):
-    """Case of P1 finite elements for several fields or nonlinear fluxes."""
-
-    NAME = "p1_fem"
-    PARAMETERS = P1_PARAMETERS | {"newton": FIELD_PARAMETERS["newton"]}
-    SCALARS = ("degrees_of_freedom",)
-
-    def list_unused(self) -> tuple[str, ...]:
-        return ("degree",) if self.given.degree == elements.DEGREES.get(self.method.source.dimension or 0) else ()
-
-    def check_problem(self, data: FieldData) -> None:
-        super().check_problem(data)
-        elements.check_mesh_size(data.dimension, self.given.unknowns, self.given.degree)
-
-    @property
-    def work(self) -> float | None:
-        d = self.method.source.dimension or 1
-        assembled = 500 * elements.count_nodes(d, self.given.unknowns, self.given.degree)
-        return estimate_seconds(float(len(self.method.source.field_names) ** 2 * 4 * assembled * self.observed.steps))
-
-    def solve(self, data: FieldData, share: Share) -> FieldSolution:
-        degree = int(self.given.degree or elements.DEGREES[data.dimension])
-        return elements.solve_fields_by_elements(
-            data, 1, self.given.unknowns + 1, degree, self.observed, elements.MIDPOINT, *self.newton
-        )
-
-    def diagnose(self, solution: FieldSolution) -> dict[str, float]:
-        return {"degrees_of_freedom": solution.system.initial.size}

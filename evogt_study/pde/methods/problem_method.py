@@ -50,7 +50,7 @@ MAY_BE_INFINITE = ("error_bound", "error_bound_absolute", "error_indicator", "er
 KEY_ONLY = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
 """Parameters that enter the run key and not the setup, besides the parameters of integrators."""
 _NODE_FLOPS = 200
-"""Estimated operations per validation node.  The times of finished cases correct all estimates."""
+"""Estimated operations per validation node."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +143,7 @@ class Usage:
         self.key_only = tuple(name for name in used if name in method.key_only_parameters)
         self.defaults: Values = {**get_defaults(own), **method.defaults}
         self._opening = f'{{"fixed":{json_object({**fixed, **method.output.texts})}'
-        self._references = {
-            name: canonical_json({"code": code.fingerprint}) for name, code in method.references.items()
-        }
+        self._codes = {name: canonical_json({"code": code.fingerprint}) for name, code in method.references.items()}
         # for each parameter of the setup the text around its value, and the text of its default value
         self._parts: dict[str, tuple[str, str, str | None]] = {}
         for name in (name for name in used if name not in method.key_only_parameters):
@@ -160,7 +158,7 @@ class Usage:
             value = values[name]
             text = _write_rule(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
             if name == "reference":
-                text = self._references.get(str(value), text)
+                text = self._codes.get(str(value), text)
             if text != default:
                 entries.append(start + text + end)
         return f'{self._opening},"times":{times},"values":{{{",".join(entries)}}}}}'
@@ -213,6 +211,8 @@ class ProblemMethod(Method):
         }
         parameters = add_kinds(parameters, spec.kinds)
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
+        if shared_names := {*source.field_names} & {*parameters, *own}:
+            raise StudyError(f"a field must have another name than a parameter, got {min(shared_names)!r}")
         if source.dimension is not None and "radius" in parameters:  # the default depends on the dimension
             radius = choose_radius(source.dimension + getattr(kind, "DIRECTIONS_OF_TIME", 0))
             parameters["radius"] = replace(parameters["radius"], default=radius)
@@ -252,8 +252,8 @@ class ProblemMethod(Method):
 
     def write_problem_text(self, values: Values) -> str:
         """Return canonical JSON that identifies the problem of a case."""
-        given = [(name, json_text(value)) for name, value in self.select_problem_values(values).items()]
-        return _write_problem_text(self.content_text, tuple(given))
+        texts = {name: json_text(value) for name, value in self.select_problem_values(values).items()}
+        return json_object({"content": self.content_text, "values": json_object(texts)})
 
     def hash_problem(self, values: Values) -> str:
         """Return the hash of the text that identifies the problem of a case."""
@@ -300,9 +300,8 @@ class ProblemMethod(Method):
 
     def share_problem(self, values: Values, share: Share) -> Problem:
         """Return the problem of a case.  The cases of a batch share the object."""
-        with warnings.catch_warnings(
-            action="ignore", category=AccuracyWarning
-        ):  # the check of the study gives these warnings
+        # the check of the study gives the warnings
+        with warnings.catch_warnings(action="ignore", category=AccuracyWarning):
             return share("problem", self.hash_problem(values), lambda: self.make_problem(values))
 
 
@@ -317,6 +316,8 @@ class ProblemCase(BoundCase):
     SCALARS: ClassVar[tuple[str, ...]]
     DIRECTIONS_OF_TIME: ClassVar[int] = 0
     """Number of directions of the features besides the directions of space."""
+    FIELDS_CASE: ClassVar[Any] = None
+    """Class of the cases with several fields or nonlinear fluxes, or None if the method does not solve them."""
     SOLVES_FIELDS: ClassVar[bool] = False
     """True if the method solves only problems with several fields or nonlinear fluxes."""
     DEFAULTS: ClassVar[Values] = {}
@@ -328,7 +329,9 @@ class ProblemCase(BoundCase):
     @classmethod
     def of(cls, spec: MethodSpec) -> Method:
         """Return the method with cases of this class.  Raises StudyError if the problem or an output does not exist."""
-        return ProblemMethod.declare(spec, cls.PARAMETERS, cls.RECORDABLE, cls)
+        problem = spec.problem.load() if isinstance(spec.problem, UserCode) else spec.problem
+        kind = cls.FIELDS_CASE if cls.FIELDS_CASE is not None and isinstance(problem, FieldProblem) else cls
+        return ProblemMethod.declare(spec, kind.PARAMETERS, kind.RECORDABLE, kind)
 
     @classmethod
     def list_scalars(cls, method: ProblemMethod, values: Values) -> tuple[str, ...]:
@@ -394,16 +397,10 @@ class ProblemCase(BoundCase):
         return self.usage.write_setup(self.values, self.times_text)
 
 
-@lru_cache(maxsize=MAX_CACHED_TEXTS)  # neighbouring cases share the problem
-def _write_problem_text(content: str, given: tuple[tuple[str, str], ...]) -> str:
-    return json_object({"content": content, "values": json_object(dict(given))})
-
-
 make_time_grid = lru_cache(maxsize=MAX_CACHED_TEXTS)(TimeGrid.of)  # neighbouring cases share the grid
 
 
-# dgemm does 5e10 to 9e10 operations per second on a core, and other parts do less.  The times of finished cases correct
-# all estimates.
+# The times of finished cases correct all estimates.
 def estimate_seconds(flops: float) -> float:
     """Estimate the seconds of a run with 3e10 operations per second, on a core of 2024, plus a millisecond."""
     return 1e-3 + flops / 3e10
@@ -522,9 +519,8 @@ class BaselineCase(ProblemCase):
         problem = self.method.find_example(self.values)
         if problem is None:
             return None
-        return estimate_seconds(
-            self.estimate_flops(problem) + _NODE_FLOPS * self.given.validation.count(problem.dimension)
-        )
+        flops = self.estimate_flops(problem) + _NODE_FLOPS * self.given.validation.count(problem.dimension)
+        return estimate_seconds(flops)
 
     @abstractmethod
     def estimate_flops(self, problem: Problem) -> float:

@@ -164,10 +164,8 @@ class FieldTerms:
             wrong = np.abs((ahead - back) / (2.0 * _STEP) - slopes[:, :, *place])
             if not wrong.max() <= _MAX_ERROR * max(1.0, float(np.abs(slopes).max())):
                 a, p, _ = np.unravel_index(np.argmax(wrong), wrong.shape)
-                at = ", ".join(map(str, (a, p, *place)))
-                raise ProblemError(
-                    f"`slope` of FieldTerms must be the derivative of `value`, got a difference at [{at}]"
-                )
+                got = f"a difference at [{', '.join(map(str, (a, p, *place)))}]"
+                raise ProblemError(f"`slope` of FieldTerms must be the derivative of `value`, got {got}")
 
 
 @dataclass(frozen=True)
@@ -327,14 +325,10 @@ class SymbolicFields:
         for name in problem.names:
             self.slots.append(tuple(symbol(name + suffix) for suffix in ("", *(f"_{x}" for x in SPACE[:d]))))
         every = {str(slot) for group in self.slots for slot in group}
-        parse_without_fields, parse_with_fields = (
-            partial(parse_term, dimension=d, without=names) for names in (every, ())
-        )
-        self.lifting = tuple(
-            parse_without_fields(each.lifting, f"fields.{name}.lifting") for name, each in problem.fields
-        )
+        parse_data, parse_nonlinear = (partial(parse_term, dimension=d, without=names) for names in (every, ()))
+        self.lifting = tuple(parse_data(each.lifting, f"fields.{name}.lifting") for name, each in problem.fields)
         stated = [each.exact for _, each in problem.fields if each.exact is not None]
-        self.exact = tuple(parse_without_fields(text, "exact") for text in stated) or None
+        self.exact = tuple(parse_data(text, "exact") for text in stated) or None
         lifted = {s: s + v for s, v in self.derive_slots(self.lifting).items() if v != 0}
         at_exact = self.derive_slots(self.exact) if self.exact else {}
         self.coefficients, self.exact_fluxes = list[tuple[sympy.Expr, ...]](), list[tuple[sympy.Expr, ...]]()
@@ -344,25 +338,24 @@ class SymbolicFields:
                 raise FormulaError(f"`fields.{name}` must have no `flux` and `reaction` beside `terms`")
             if len(each.flux) != d and problem.terms is None:
                 raise FormulaError(f"`fields.{name}.flux` must have {d} formulas in {d}-D, got {len(each.flux)}")
-            flux = [parse_with_fields(text, f"fields.{name}.flux") for text in each.flux]
-            g = parse_with_fields(each.reaction, f"fields.{name}.reaction")
-            g += parse_without_fields(each.source, f"fields.{name}.source")
+            flux = [parse_nonlinear(text, f"fields.{name}.flux") for text in each.flux]
+            g = parse_nonlinear(each.reaction, f"fields.{name}.reaction")
+            g += parse_data(each.source, f"fields.{name}.source")
             rate = 0 if each.algebraic else 1
             if self.exact is not None and problem.terms is None:
                 exact_flux = tuple(F.subs(at_exact) for F in flux)
-                divergence = sum(
-                    (sympy.diff(F, symbol(x)) for F, x in zip(exact_flux, SPACE, strict=False)), sympy.S.Zero
-                )
+                slopes = (sympy.diff(F, symbol(x)) for F, x in zip(exact_flux, SPACE, strict=False))
+                divergence = sum(slopes, sympy.S.Zero)
                 g += rate * sympy.diff(self.exact[a], _TIME) - divergence - g.subs(at_exact)
                 self.exact_fluxes.append(exact_flux)
             g = g.subs(lifted) - rate * sympy.diff(self.lifting[a], _TIME)
             self.coefficients.append((g, *(-F.subs(lifted) for F in flux)))
             boundary = problem.boundary if each.boundary is None else each.boundary
             for face, data in ((face, data) for face, data in boundary if not isinstance(data, str)):
-                texts = {key: parse_with_fields(text, f"boundary.{face}.{key}") for key, text in data}
+                texts = {key: parse_nonlinear(text, f"boundary.{face}.{key}") for key, text in data}
                 h = texts["flux"] if "flux" in texts else texts["transfer"] * (texts["outside"] - self.slots[a][0])
                 self.faces[a, face] = h.subs(lifted)
-            begin = self.exact[a] if self.exact else parse_without_fields(each.initial or "0", f"fields.{name}.initial")
+            begin = self.exact[a] if self.exact else parse_data(each.initial or "0", f"fields.{name}.initial")
             initial.append(begin.subs(_TIME, 0))
         self.initial = tuple(initial)
         used = [*self.lifting, *initial, *(self.exact or ()), *self.faces.values()]

@@ -134,9 +134,8 @@ def parse_diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
         raise FormulaError(f"`diffusion` must be a formula, or {wanted} in {dimension}-D, got {shorten(raw)}")
     if all(isinstance(row, str) for row in raw):
         diagonal = [parse_term(text, "diffusion", dimension) for text in raw]
-        return tuple(
-            tuple(entry if i == j else sympy.S.Zero for j in range(dimension)) for i, entry in enumerate(diagonal)
-        )
+        zero = sympy.S.Zero
+        return tuple(tuple(entry if i == j else zero for j in range(dimension)) for i, entry in enumerate(diagonal))
     rows = [
         [parse_term(text, "diffusion", dimension) for text in read_texts(row, "diffusion", dimension)] for row in raw
     ]
