@@ -67,7 +67,7 @@ def _draw_bar(event: ProgressEvent) -> None:
 
 
 def format_counts(found: Completeness) -> str:
-    """Return text such as "240 runs, 238 ok, 2 failed", or "160 points, 64 runs, 64 ok" if points share runs."""
+    """Return text of the counts, "240 runs, 238 ok, 2 failed", or "160 points, 64 runs, 64 ok" if points share runs."""
     points = "" if found.points == found.planned else f"{found.points} points, "
     return f"{points}{found.planned} runs, " + ", ".join(f"{count} {name}" for name, count in found.counts.items())
 
@@ -80,7 +80,7 @@ def format_missing(found: Completeness) -> Iterator[str]:
 
 
 def format_messages(path: Path, phase: str, found: Completeness, study: str) -> Iterator[str]:
-    """Yield the error messages with one case each, and the command that shows a traceback if `study` has a text."""
+    """Yield the error messages with one case each, and the command that shows the traceback of this case."""
     for message in found.messages[:MAX_MESSAGES]:
         at = ", ".join(f"{name}={value}" for name, value in message.at.items())
         yield f"  {message.count} x {message.text} (e.g. {at})"

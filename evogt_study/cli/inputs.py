@@ -53,7 +53,7 @@ def make_command(
     options: Sequence[click.Option] | Mapping[str, Sequence[click.Option]],
     **more: Any,
 ) -> Callable[[Callable[..., None]], Command]:
-    """Return a decorator that makes a function a command, whose help lists the options, by heading for a mapping."""
+    """Return a decorator that makes a function a command.  The keys of a mapping of options are headings."""
     groups = options if isinstance(options, Mapping) else {"Options": options}
 
     def decorate(function: Callable[..., None]) -> Command:
@@ -76,7 +76,7 @@ class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before c
 
 
 def option(flags: str, metavar: str, help: str, **more: Any) -> click.Option:
-    """Return an option.  Its name follows its flags, such as "--at points".  An option without a metavar is a flag."""
+    """Return an option with `flags` such as "-o --output".  An option without a metavar has no value."""
     if metavar.endswith(",..."):
         more.setdefault("type", _Names())
     elif metavar in ("PATH", "FOLDER", "STUDY.toml", "FILE.py"):
@@ -87,7 +87,7 @@ def option(flags: str, metavar: str, help: str, **more: Any) -> click.Option:
 
 
 def argument(name: str, metavar: str, **more: Any) -> click.Argument:
-    """Return an argument, by default a path."""
+    """Return an argument of a command.  The default type is a path."""
     return click.Argument([name], metavar=metavar, **{"type": PATH, **more})
 
 
@@ -119,17 +119,17 @@ _TYPES: Mapping[str, Mapping[str, Any]] = {
 """Click settings for the fields of `RunOptions`, by annotation."""
 
 
-def as_option(name: str) -> str:
+def format_option(name: str) -> str:
     """Return the name of an option on the command line.
 
-    >>> as_option("run_timeout")
+    >>> format_option("run_timeout")
     '--run-timeout'
     """
     return "--" + name.replace("_", "-")
 
 
 RUN_OPTIONS = {
-    each.name: option(as_option(each.name), **each.metadata, default=each.default, **_TYPES.get(str(each.type), {}))
+    each.name: option(format_option(each.name), **each.metadata, default=each.default, **_TYPES.get(str(each.type), {}))
     for each in fields(RunOptions)
 }
 """Options for the fields of `RunOptions`."""
@@ -142,7 +142,7 @@ def make_run_options(given: Mapping[str, Any]) -> RunOptions:
     except InputError as error:
         text = str(error)
         for name in given:
-            text = text.replace(f"`{name}`", f"`{as_option(name)}`")
+            text = text.replace(f"`{name}`", f"`{format_option(name)}`")
         raise InputError(text) from None
 
 
@@ -165,7 +165,7 @@ def refuse_options(reason: str, *, allowed: str) -> None:
 
 def check_together(**options: object) -> None:
     """Raise InputError if more than one of these options is given."""
-    given = [f"`{as_option(name)}`" for name, value in options.items() if value not in (None, False)]
+    given = [f"`{format_option(name)}`" for name, value in options.items() if value not in (None, False)]
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)} must not be combined. Give one of them.")
 
@@ -193,7 +193,7 @@ class AxisValues(list[Any]):
 
 
 def read_values(text: str) -> Any:
-    """Read a value, or `AxisValues`.  Raises InputError."""
+    """Read the value of an assignment, or `AxisValues` if the text lists several values.  Raises InputError."""
     whole = re.fullmatch(r"(-?\d+)\.\.(-?\d+)", text)
     if whole:
         first, last = int(whole[1]), int(whole[2])
@@ -221,7 +221,7 @@ def _read_toml(text: str, default: Any) -> Any:
 
 @contextmanager
 def open_runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
-    """Open a result by phase, or the finished runs of an unfinished result with `variables`, by default all."""
+    """Open a result by phase.  For an unfinished result, read its finished runs with `variables`, by default all."""
     from evogt_study.cli.display import warn_if_unfinished
     from evogt_study.results.netcdf import open_partial_result
 

@@ -102,13 +102,13 @@ def plot(
         # several figures, and figures beside the result, have the name of the figure
         alone = len(choices) == 1 and output is not None
         path = base if alone else base.with_stem(f"{base.stem}_{made.name}")
-        write(path, encode_figure(made.figure, form))
+        write_output(path, encode_figure(made.figure, form))
         if caption:
-            write(path.with_suffix(".txt"), f"{escape_text(f'{made.title}.  {made.caption}')}\n".encode())
+            write_output(path.with_suffix(".txt"), f"{escape_text(f'{made.title}.  {made.caption}')}\n".encode())
         print_line(f"{path}: {made.title}. {made.alt}")
 
 
-def write(path: Path, content: bytes) -> None:
+def write_output(path: Path, content: bytes) -> None:
     """Write a file completely or not at all.  Raises ResultError if the system cannot write the file."""
     from evogt_study.storage.files import check_writable, write_file
 
@@ -142,4 +142,4 @@ def write_report(file: Path, path: Path, state: str = "") -> None:
 
     with inputs.open_runs_so_far(file) as runs:
         made = page(file, {phase: load_numbers(data) for phase, data in runs.items()}, state)
-    write(path, made.encode())
+    write_output(path, made.encode())

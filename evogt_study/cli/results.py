@@ -55,7 +55,7 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
 
 
 def _read_labels(files: tuple[str, ...]) -> dict[Any, Path]:
-    """Return the files by label, by default the stem of the file name.  The keys are numbers if all labels are."""
+    """Return the files by label, by default the stem of their names.  Labels are numbers if all texts are numbers."""
     results: dict[Any, Path] = {}
     for each in files:
         label, _, file = each.partition("=") if "=" in each else (Path(each).stem, "", each)

@@ -18,7 +18,7 @@ from evogt_study.cli import display, inputs
 from evogt_study.cli.inputs import option
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import ReturnWarning, StoreWarning
-from evogt_study.operations.complete import complete_result
+from evogt_study.operations.complete import find_complete_result
 from evogt_study.storage.files import default_result
 from evogt_study.text import format_duration, print_line, print_text
 from evogt_study.workers.runner import RunOptions, prestart
@@ -71,7 +71,7 @@ def run(
     inputs.check_together(workers=options.workers, scheduler=scheduler, scheduler_file=scheduler_file)
     elsewhere = bool(scheduler or scheduler_file)
     is_plain = not (assignments or task or dry_run or options.retry_failed or options.rerun_outdated or time_limit)
-    if is_plain and not elsewhere and (found := complete_result(study_file, output)) is not None:
+    if is_plain and not elsewhere and (found := find_complete_result(study_file, output)) is not None:
         display.print_result(*found, quiet=quiet, strict=strict, as_json=as_json)
         return
     if not (task or dry_run):

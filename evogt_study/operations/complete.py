@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 # the lock first: a result that is being replaced is neither complete nor incomplete
-def complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSummary] | None:
-    """Return path and summary of a complete result whose study, package and Python files are unchanged, or None."""
+def find_complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSummary] | None:
+    """Return path and summary of a result if it is complete and its study, package and code are unchanged."""
 
     def read_sources() -> Iterator[str]:  # as in `UserCode.sources`
         for reference in (table.get("method"), table.get("problem")):

@@ -97,7 +97,7 @@ class Difference:
         return f"{self.name}{place}: {before} {stored}, {after} {now}{amount}{many}"
 
 
-def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]] = ((0, 0),)) -> list[Difference]:
+def compare_runs(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]] = ((0, 0),)) -> list[Difference]:
     """Return the differences between pairs of runs of `stored` and `now`.  NaN equals a missing value."""
     found: dict[str, tuple[Difference, list[int]]] = {}
     for start in range(0, len(pairs), RUNS_AT_ONCE):
@@ -107,7 +107,7 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
         )
         for number, (a, b) in enumerate(some, start):
             one, other = Status(stored.status[a]).name, Status(now.status[b]).name
-            new = _compare_runs(ours[a], theirs[b]) if one == other else [Difference("status", one, other)]
+            new = _compare_pair(ours[a], theirs[b]) if one == other else [Difference("status", one, other)]
             for each in new:
                 found.setdefault(each.name, (each, []))[1].append(number)
     return [replace(first, pairs=tuple(numbers)) for first, numbers in found.values()]
@@ -124,7 +124,7 @@ def _read_values(records: RunRecords, rows: list[int]) -> dict[int, _Run]:
     return runs
 
 
-def _compare_runs(one: _Run, other: _Run) -> Iterator[Difference]:
+def _compare_pair(one: _Run, other: _Run) -> Iterator[Difference]:
     names = dict.fromkeys([*other, *one])
     pairs = [(one[name][1], other[name][1]) for name in names if name in one and name in other]
     same = [a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs]
@@ -191,7 +191,7 @@ def _compare_values(name: str, one: Values | None, other: Values | None) -> Diff
     return Difference(name, before, after, relative, at, int(np.count_nonzero(unequal)), unequal.size)
 
 
-def software_changes(stored: str, now: str, sign: str = ", here ") -> str:
+def describe_software_changes(stored: str, now: str, sign: str = ", here ") -> str:
     """Describe the versions that differ between two JSON texts, or return "" if all versions are equal."""
     old, new = (json.loads(text) if text else {} for text in (stored, now))
     names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
@@ -205,9 +205,9 @@ def software_changes(stored: str, now: str, sign: str = ", here ") -> str:
 class ResultDiff:
     """Comparison of two results.
 
-    Finished cases of equal parameter values are `common`, and `only` counts the cases of one result.  Each of `runs`
-    differs: it has its parameters `at`, its `status` in both results, and the list `differs` of variables.
-    `differences` has an example for each variable, and `code` the files or functions of the user that differ.
+    `common` counts the cases with equal parameter values, and `only` counts the cases that one result has.  `runs` has
+    the parameters `at`, the `status` in both results and the list `differs` of variables for each run that differs.
+    `differences` has an example for each variable.  `code` names the files or functions that differ.
     """
 
     paths: tuple[Path, Path]
@@ -306,12 +306,12 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
         if a is not None and b is not None:
             places.setdefault((a, b), at)
     pairs, different = list(places), dict[int, list[str]]()
-    found = differences(runs[0], runs[1], pairs)
+    found = compare_runs(runs[0], runs[1], pairs)
     for difference in found:
         for number in difference.pairs:
             different.setdefault(number, []).append(difference.name)
     rows_of = [pairs[number] for number in different] or pairs
-    changes = (software_changes(runs[0].software[a], runs[1].software[b], " and ") for a, b in rows_of)
+    changes = (describe_software_changes(runs[0].software[a], runs[1].software[b], " and ") for a, b in rows_of)
     differing = [
         {
             "at": dict(zip(shared, places[pairs[number]], strict=True)),

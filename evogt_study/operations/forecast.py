@@ -24,9 +24,7 @@ from evogt_study.study.plan import (
     count_shared_work,
     estimate_peak_memory,
     estimate_work,
-    plan_study,
 )
-from evogt_study.study.study import Study
 from evogt_study.workers.batch import KEPT_BYTES, Batch, BoundedStageCache
 from evogt_study.workers.runner import Runner, load
 
@@ -188,16 +186,6 @@ def _time_stages(plan: Plan, planned: Case) -> StageSeconds:
         with suppress(Exception):  # running the study records any exception
             case.run(share)
         return {**stages.seconds_of_stages(), OWN: stages.own_seconds()}
-
-
-def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
-    """Sort studies by their rough time, the longest first.  Studies with an unknown time come before all others."""
-
-    def estimate_seconds(plan: Plan) -> float:
-        sample, is_rough = sample_cases(plan, np.arange(plan.space.size))
-        return plan.count * sum(case.size for case in sample) / len(sample) if is_rough and sample else np.inf
-
-    return sorted(studies, key=lambda study: -sum(map(estimate_seconds, plan_study(study))))
 
 
 # a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,7 +76,7 @@ def read_conditions(text: str) -> list[Condition]:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedResult:
     """Entry for a result in a folder, with its study, method, date, axis lengths, and runs by status."""
 
     path: Path
@@ -87,7 +88,7 @@ class Listed:
     runs: Completeness
 
 
-def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator[Listed | str]:
+def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator[ListedResult | str]:
     """Yield the results in a folder with runs that meet all conditions, or the error message of an unreadable file."""
     if not folder.is_dir():
         raise InputError(f"no folder {folder}. Name a folder with results.")
@@ -124,30 +125,28 @@ def _read_values(data: xr.Dataset) -> dict[str, xr.Variable]:
 
 
 def _read_method(data: xr.Dataset) -> str:
-    try:
+    with suppress(ValueError):
         return str(tomllib.loads(str(data.attrs.get("study", ""))).get("method", ""))
-    except ValueError:
-        return ""
+    return ""
 
 
 def _list_result(
     path: Path, data: xr.Dataset, values: Mapping[str, xr.Variable], conditions: Sequence[Condition]
-) -> Listed | None:
+) -> ListedResult | None:
     """Return the entry of a result with the runs that meet the conditions, or None if no run does."""
-    status = data["run_status"]
-    there = data["run_key"].values != ""
+    keys = data["run_key"].variable
+    meets: xr.Variable = keys != ""
     for each in conditions:
         if each.name not in values:
             return None
         variable = values[each.name]
-        mask = xr.Variable(variable.dims, each.mask(variable.values))
-        there &= mask.set_dims(dict(status.sizes)).transpose(*status.dims).values  # type: ignore[no-untyped-call]
-    if not there.any():
+        meets = meets & xr.Variable(variable.dims, each.mask(variable.values))
+    if not meets.any():
         return None
     date = str(data.attrs.get("date_created", ""))
     is_finished = path.exists() and not description_path(path).exists()
     if not is_finished:
         date = datetime.fromtimestamp(description_path(path).stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    kept = data.assign(run_key=data["run_key"].copy(data=np.where(there, data["run_key"].values, "")))
-    axes = {str(name): size for name, size in status.sizes.items()}
-    return Listed(path, str(data.attrs["id"]), _read_method(data), date, is_finished, axes, count_status(kept))
+    kept = data.assign(run_key=keys.copy(data=np.where(meets.values, keys.values, "")))
+    axes = {str(name): size for name, size in keys.sizes.items()}
+    return ListedResult(path, str(data.attrs["id"]), _read_method(data), date, is_finished, axes, count_status(kept))

@@ -19,7 +19,7 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, StudyError, shorten
 from evogt_study.operations.complete import summarize
-from evogt_study.operations.diff import RunsOfResult, differences, software_changes
+from evogt_study.operations.diff import RunsOfResult, compare_runs, describe_software_changes
 from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, choose_fill_value, make_global_attributes, to_dataset
 from evogt_study.results.index import DIGESTS
@@ -248,10 +248,10 @@ def _check_equal_runs(plan: Plan, one: RunsOfResult, other: RunsOfResult) -> Non
         for each in (ours, theirs)
     )
     pairs = [(row, others[key]) for key, row in rows.items() if key in others]
-    for found in differences(ours, theirs, pairs):
+    for found in compare_runs(ours, theirs, pairs):
         a, b = pairs[found.pairs[0]]
         index = next(case.index for case in plan.cases() if case.key == ours.keys[a])
-        software = software_changes(ours.software[a], theirs.software[b], " and ")
+        software = describe_software_changes(ours.software[a], theirs.software[b], " and ")
         cause = f" The software differs: {software}." if software else ""
         raise ResultError(
             f"{plan.phase} run {format_point(plan.space, index)} has two values: "

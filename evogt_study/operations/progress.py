@@ -125,7 +125,7 @@ def format_progress(event: ProgressEvent) -> str:
     return ", ".join(words)
 
 
-def notebook_display() -> Listener | None:
+def make_notebook_display() -> Listener | None:
     """Return a new display if this process is the kernel of a notebook, else None."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()

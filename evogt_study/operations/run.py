@@ -8,11 +8,8 @@ import inspect
 import os
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import as_completed as finished_in_turn
 from contextlib import closing, contextmanager, suppress
 from dataclasses import fields, replace
 from functools import partial
@@ -26,8 +23,7 @@ from evogt_study import errors
 from evogt_study.methods.code import check_no_import
 from evogt_study.methods.current_run import remove_run_files
 from evogt_study.operations.complete import summarize
-from evogt_study.operations.forecast import longest_studies_first
-from evogt_study.operations.progress import Listener, Progress, ProgressEvent, notebook_display, with_progress_file
+from evogt_study.operations.progress import Listener, Progress, ProgressEvent, make_notebook_display, with_progress_file
 from evogt_study.results import finished
 from evogt_study.results.dataset import make_global_attributes, to_dataset, with_text_keys
 from evogt_study.results.netcdf import open_written, with_status_names, write_result
@@ -48,9 +44,6 @@ from evogt_study.workers.runner import DEFAULT, RunOptions
 if TYPE_CHECKING:
     from distributed import Client
 
-# The last runs of a study leave workers idle.  A second study fills them, and a third one at the end of the second.
-# More studies would only need memory for their tables.
-STUDIES_AT_ONCE = 3
 LARGE_BLOCK_BYTES = 2**20
 """Smallest size in bytes of a memory block that returns to the system when it is free.
 
@@ -126,8 +119,8 @@ def run(
         from evogt_study.workers.dask_executor import check_client
 
         check_client(client)
-    listener = listener or notebook_display()
-    with open_executor(given, client) as executor, _place(output, study.name) as path:
+    listener = listener or make_notebook_display()
+    with open_executor(given, client) as executor, _choose_path(output, study.name) as path:
         data = StudyRun(study, path, executor, given, listener, write=output is not None).compute_result()[MAIN]
         data = with_text_keys(data) if output is None else open_written(path)
     warn_of_accuracy(data)
@@ -147,13 +140,13 @@ run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 def open_executor(
     options: RunOptions, client: Client | None = None, print_line: PrintLine = _print_line
 ) -> closing[Executor]:
-    """Return a context manager for the executor that the options describe."""
+    """Return the executor for the options, as a context manager that closes it."""
     is_here = client is None and options.workers == 0
     return closing(InProcess() if is_here else DaskExecutor(client, options, print_line))
 
 
 @contextmanager
-def _place(output: str | Path | None, name: str) -> Iterator[Path]:
+def _choose_path(output: str | Path | None, name: str) -> Iterator[Path]:
     """Yield the given file or a temporary file, which is removed unless an interrupt leaves finished runs."""
     if output is not None:
         yield Path(output).absolute()  # a run in this process may change its folder
@@ -188,7 +181,6 @@ def run_to_file(
     return study_run.summary
 
 
-# by rough work, not timed: the order is needed before the first run, and a wrong order only costs idle workers
 def run_all(
     studies: Iterable[Study],
     folder: Path,
@@ -197,31 +189,20 @@ def run_all(
     options: RunOptions = DEFAULT,
     listener: Listener | None = None,
 ) -> Iterator[Path]:
-    """Run several studies on the same workers, the longest first, and yield each complete result in `folder`."""
-    studies, stop = longest_studies_first(list(studies)), threading.Event()
-    for study in studies:
-        files.check_result_place(folder / f"{study.name}.nc")
-    files.make_folder(folder)  # first: studies that run at once would create and remove it
-    with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, open_executor(options, client) as executor:
+    """Run several studies in turn on the same workers, and yield each complete result in `folder`."""
+    paths = {folder / f"{study.name}.nc": study for study in studies}
+    for path in paths:
+        files.check_result_place(path)
+    with open_executor(options, client) as executor:
+        for path, study in paths.items():
 
-        def run_one(study: Study) -> Path:
-            def listen(event: ProgressEvent) -> None:
-                phase = study.name if event.phase == MAIN else f"{study.name} {event.phase}"
+            def listen(event: ProgressEvent, name: str = study.name) -> None:
+                phase = name if event.phase == MAIN else f"{name} {event.phase}"
                 if listener is not None:
                     listener(replace(event, phase=phase))
 
-            path = folder / f"{study.name}.nc"
-            StudyRun(study, path, executor, options, listen, stop).compute_result()
-            return path
-
-        running = [threads.submit(run_one, study) for study in studies]
-        try:
-            for done in finished_in_turn(running):
-                yield done.result()
-        finally:
-            stop.set()
-            for future in running:
-                future.cancel()
+            StudyRun(study, path, executor, options, listen).compute_result()
+            yield path
 
 
 def run_task(
@@ -238,7 +219,7 @@ def run_task(
     """Compute parts of a study that no other task has claimed, and return True if all runs are finished.
 
     All tasks write shards beside `output`.  The task that finds all runs finished writes the result.  `number_of_class`
-    selects a class of needs by its position in `count_needs` from 1.  `check_end` raises KeyboardInterrupt to end.
+    is the position of a class of needs in `count_needs`, or 0 for all.  `check_end` ends the task by KeyboardInterrupt.
     """
     check_study(study)
     with open_executor(options, None, print_line) as inner:
@@ -275,12 +256,11 @@ class StudyRun:
 
     def __init__(
         self, study: Study, path: Path, executor: Executor, options: RunOptions, listener: Listener | None = None,
-        stop: threading.Event | None = None, *, write: bool = True,
+        *, write: bool = True,
     ) -> None:  # fmt: skip
         files.check_result_place(path)
         self.study, self.path, self.executor, self.options, self.write = study, path, executor, options, write
         self.listener = listener if executor.is_shared else with_progress_file(path, listener)
-        self.stop = stop or threading.Event()
         self.reuse_from = tuple(map(Path, options.reuse_from))
         self.shards, self.runs = finished.shard_folder(path), files.runs_folder(path)
         self.n_computed = self.failed = 0
@@ -414,8 +394,6 @@ class StudyRun:
                 is_ok = dict(zip(records.keys, records.status == Status.ok, strict=True))
                 remove_run_files(self.runs, is_ok, keeps=self.study.model.keep)
             new = table.add(records, is_checked=True)
-            if self.stop.is_set():
-                raise errors.SweepError("stopped because another study could not continue. Finished runs are kept.")
             failed = int(np.count_nonzero(table.status[new] != Status.ok))
             self.n_computed, self.failed = self.n_computed + len(new), self.failed + failed
             progress.add(len(new), failed, float(records.wall_seconds.sum()), self.executor.workers)

@@ -15,7 +15,7 @@ import xarray as xr
 
 from evogt_study import errors
 from evogt_study.methods.code import CodeKind, MethodSpec, UserCode
-from evogt_study.operations.diff import Difference, differences, read_runs, software_changes
+from evogt_study.operations.diff import Difference, compare_runs, describe_software_changes, read_runs
 from evogt_study.results.dataset import make_global_attributes, to_dataset
 from evogt_study.results.index import Inspection, inspect
 from evogt_study.results.netcdf import load_result, open_partial_result, open_phases, select_metadata
@@ -72,7 +72,7 @@ class StoredRun:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Case that this process has computed, with its axis values, its record, and a traceback if it has `raised`.
+    """Case that this process has computed, with its axis values, its record and its traceback `raised`, or "".
 
     `stored` is the run of the result that this case repeats, or None for a case of a study.
     """
@@ -204,8 +204,8 @@ def repeat_run(result: ResultWithPlan, index: int, runs: RunRecords) -> tuple[Tr
         row = runs.keys.index(key)
         before, both = Status(runs.status[row]), (runs.status[row], now.status[0]) == (Status.ok, Status.ok)
         names = tuple(stack.name for stack in now.stacks if stack.role == VARIABLE) if both else ()
-        found = tuple(differences(runs, now, [(row, 0)])) if both else ()
-        software = software_changes(runs.software[row], now.software[0])
+        found = tuple(compare_runs(runs, now, [(row, 0)])) if both else ()
+        software = describe_software_changes(runs.software[row], now.software[0])
         stored = StoredRun(key, before, runs.messages[row], names, found, software)
     return Trial(where, case, now, raised, stored), stored
 
@@ -247,8 +247,8 @@ def _find_label(values: Sequence[Value], value: object) -> int | None:
 class Verification:
     """Result of the verification of a result file.
 
-    It has one line for each mistake and each run that was `recomputed`.  `left_out` describes the checks that were not
-    possible.  `phases` has the run metadata of the file, and is empty if the file is damaged.
+    `findings` has a line for each mistake, and `recomputed` a line for each run that was computed again.  `left_out`
+    describes the checks that were not possible.  `phases` has the run metadata, or nothing if the file is damaged.
     """
 
     path: Path
@@ -435,7 +435,7 @@ def _judge_rerun(run: Trial, stored: StoredRun, result: ResultWithPlan) -> tuple
 
 
 def _check_contents(result: ResultWithPlan, runs: RunRecords) -> Iterator[str]:
-    """Check the attributes, coordinates and values against the study and the runs.  The result may have more."""
+    """Check the attributes, coordinates and values of a result against its study and its runs."""
     data, table = result.data, RunTable(result.plan)
     table.add(runs)
     wanted = to_dataset(table, result.study)

@@ -310,7 +310,7 @@ CLAIMS: Mapping[str, tuple[Function, *tuple[str, ...]]] = {
 """Function that computes each number of the text, by variable, with its arguments as "STUDY VARIABLE AXIS=VALUE"."""
 
 
-class Source(NamedTuple):
+class StudyVariable(NamedTuple):
     """Variable of a study at some axis values.  Labels that are no axis of the variable have no effect."""
 
     study: str
@@ -332,31 +332,37 @@ class Source(NamedTuple):
         return values
 
 
-def find_calculation(row: Row, results: Results | None = None) -> tuple[Function, list[Source]]:
+def find_calculation(row: Row, results: Results | None = None) -> tuple[Function, list[StudyVariable]]:
     """Return the function of a published number and its arguments.  A shape parameter has the runs of its pilot."""
     labels, variable = dict(row.labels), row.labels["variable"]
     if row.file in CLAIMED:
         function, *texts = CLAIMS[variable]
         parts = [text.split() for text in texts]
-        return function, [Source(study, name, dict(at.split("=") for at in places)) for study, name, *places in parts]
+        return function, [
+            StudyVariable(study, name, dict(at.split("=") for at in places)) for study, name, *places in parts
+        ]
     study = _STUDIES.get(row.file, row.file).format(**labels)
     study = RENAMED.get(study, study)
     if row.file == "gamma_selected":
         runs = f"{study}/pilot" if results is not None and f"{study}/pilot" in results else study
         places = ((study, variable), (runs, "run_key"), (runs, "run_status"))
-        return _read_choice, [Source(place, name, labels) for place, name in places]
+        return _read_choice, [StudyVariable(place, name, labels) for place, name in places]
     if row.file == "operator_2d":
         labels["modulation"] = {"fixed": "0", "time_dependent": "1"}[labels["operator"]]
     if "/" in labels.get("dictionary", ""):  # two dictionaries, "transnet/gtransnet"
-        pair = [Source(study, variable, {**labels, "dictionary": each}) for each in labels["dictionary"].split("/")]
+        pair = [
+            StudyVariable(study, variable, {**labels, "dictionary": each}) for each in labels["dictionary"].split("/")
+        ]
         return partial(_compute_gain, gain=labels["statistic"]), pair
     if variable in ("raw_condition", "raw_unresolved"):
         function = _count_unresolved if variable == "raw_unresolved" else _describe_condition
-        return function, [Source(study, "raw_resolution", labels)]
+        return function, [StudyVariable(study, "raw_resolution", labels)]
     if variable == "observed_order":  # the step in the paper halves from row to row
         before = {**labels, "dt": repr(2.0 * float(labels["dt"]))}
-        return _compute_order, [Source(study, "coefficient_error", each) for each in (before, labels)]
-    return partial(compute_statistic, statistic=labels.get("statistic", "mean")), [Source(study, variable, labels)]
+        return _compute_order, [StudyVariable(study, "coefficient_error", each) for each in (before, labels)]
+    return partial(compute_statistic, statistic=labels.get("statistic", "mean")), [
+        StudyVariable(study, variable, labels)
+    ]
 
 
 def judge_numbers(rows: Sequence[Row], results: Results, known: Sequence[KnownDifference] = ()) -> list[Entry]:

@@ -72,7 +72,7 @@ class Conclusion(NamedTuple):
 
 
 class ReportTable(NamedTuple):
-    """Table whose first `heads` columns name the row.  Lines in the columns `texts` wrap.  It omits `left_out` rows."""
+    """Table of a page.  The first `heads` columns name the row, and the columns `texts` wrap their lines."""
 
     title: str
     header: Sequence[str]

@@ -8,7 +8,7 @@ import netCDF4
 import pytest
 from helpers import rewritten
 
-from evogt_study.operations.complete import complete_result
+from evogt_study.operations.complete import find_complete_result
 from evogt_study.results import provenance
 from evogt_study.results.finished import shard_folder
 from evogt_study.schema.variables import Status
@@ -61,7 +61,7 @@ def test_a_result_as_it_was_planned_and_written(own):
     study, path = own
     left = path.with_name(f".{path.name}.01234567-1.5-01234567.tmp")
     left.touch()
-    assert complete_result(study, path)[0] == path
+    assert find_complete_result(study, path)[0] == path
     assert not left.exists()
 
 
@@ -105,12 +105,12 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_takes_more_to_know(own, change):
     CHANGES[change](*own)
-    assert complete_result(*own) is None
+    assert find_complete_result(*own) is None
 
 
 def test_other_code_of_the_package(own, monkeypatch):
     monkeypatch.setattr(provenance, "hash_package", lambda: "0.0.1 (code 01234567)")
-    assert complete_result(*own) is None
+    assert find_complete_result(*own) is None
 
 
 def test_a_file_that_another_program_changed_is_packed_again_with_a_warning(own, evogt, no_workers):
@@ -119,6 +119,6 @@ def test_a_file_that_another_program_changed_is_packed_again_with_a_warning(own,
     code, _, err = evogt("run", study, "-o", path)
     assert code == 0
     assert "`error` has changed since it was written" in err
-    assert complete_result(study, path)[0] == path
+    assert find_complete_result(study, path)[0] == path
     with netCDF4.Dataset(path) as file:
         assert file["error"][0] == 3.0

@@ -6,8 +6,6 @@ import pytest
 from helpers import pde_study
 
 import evogt_study as evs
-from evogt_study.operations import run as run_module
-from evogt_study.operations.run import run_all
 from evogt_study.study.plan import plan_study
 from evogt_study.workers import dask_executor as flow_module
 from evogt_study.workers.batch import Batch
@@ -70,9 +68,3 @@ def test_nothing_is_known_of_a_function_of_ones_own(own_study):
     study = own_study("def method(N, seed):\n    return {'error': 1.0}", "[axes]\nN = [1, 1000]\nseed = [0, 1]")
     assert plan_study(study)[-1].work is None
     assert met(study, "N", "seed") == [(1, 0), (1000, 0), (1, 1), (1000, 1)]  # the cells of a seed, as they stand
-
-
-def test_several_studies_are_run_longest_first(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "STUDIES_AT_ONCE", 1)
-    studies = [study_of(name=f"n{N}", N=f"[{N}]") for N in (10, 200, 50)]
-    assert [path.stem for path in run_all(studies, tmp_path, client=client)] == ["n200", "n50", "n10"]
