@@ -1,7 +1,7 @@
 """Name, write and read files of studies and results.
 
-A written file or folder appears completely or not at all.  Readers of files that other people may have made refuse
-pipes, devices, files that are too large, and links that lead out of a folder, so reading ends within bounded memory.
+A written file or folder appears completely or not at all.  Readers refuse pipes, devices, files that are too large, and
+links that lead out of a folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Give one process the right to write a result or to compute a part of a plan.
 
-A `Lease` is a file that names its holder, created exclusively for all machines.  Its holder renews it by a new
-modification time.  A holder is gone if its process was on this machine and has ended, or if it has not renewed its
-lease for `SILENT_SECONDS`.  A result file has one lease, and `Claims` are the leases of the parts of a plan.
+A `Lease` is a file that names its holder.  The holder renews its lease by a new modification time.  A holder is gone if
+its process was on this machine and has ended, or if it has not renewed its lease for `SILENT_SECONDS`.
 """
 
 from __future__ import annotations
@@ -190,10 +189,10 @@ def _renew(leases: Collection[Lease]) -> Iterator[None]:
 
 @contextmanager
 def lock_result(result: Path) -> Iterator[Callable[[], None]]:
-    """Hold the lease of `result`, and yield a function that raises ResultError if the lease is lost.
+    """Hold the lease of `result`.  Raises ResultError if another process holds it.
 
-    Call the yielded function before each write, because a process that is stopped for `SILENT_SECONDS` loses the lease.
-    At the start, remove temporary files of killed writers.  Raises ResultError if another process holds the lease.
+    Call the yielded function before each write.  It raises ResultError if this process has lost the lease, because the
+    process was stopped for `SILENT_SECONDS`.
     """
     path, end = files.lock_file(result), time.monotonic() + 2 * UNSIGNED_SECONDS
     with ExitStack() as stack:
@@ -239,10 +238,10 @@ def _explain_refusal(action: str, path: Path) -> Iterator[None]:
 
 @dataclass(eq=False)
 class Claims:
-    """Folder with a lease for each claimed part and a file for each finished part.  `held` are of this process."""
+    """Claims in a folder, which has a lease for each claimed part and a file for each finished part."""
 
     folder: Path
-    held: dict[int, Lease] = field(default_factory=dict)
+    held: dict[int, Lease] = field(default_factory=dict)  # leases of this process
 
     def read(self) -> tuple[set[int], set[int]]:
         """Return the claimed parts and the finished parts."""

@@ -6,5 +6,5 @@
 - `dask_executor`: connect to Dask, and submit batches, a limited number at a time
 - `folder_executor`: claim and compute parts of a plan in array tasks, without a scheduler
 - `batch_systems`: submit array tasks to SLURM and similar systems
-- `signals`: convert signals to KeyboardInterrupt, and defer signals
+- `signals`: convert signals and the time limit to KeyboardInterrupt
 """

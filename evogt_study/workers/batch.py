@@ -69,7 +69,7 @@ _Row = tuple[Status, str, Record | None, str, float]
 # eq by identity: hashing a key takes as long as a small stage
 @dataclass(eq=False, slots=True)
 class _StageResult:
-    """Result of a stage.  `part_seconds` is the time in seconds of its `parts`, the stages that it needed."""
+    """Result of a stage.  `parts` are the stages that it needed, which took `part_seconds`."""
 
     stage: str
     key: Hashable
@@ -213,7 +213,7 @@ class Batch:
 
 
 class Surroundings:
-    """Working folder, environment and, in a runner with a shared `state`, output of this process, restored by `end`."""
+    """Working folder, environment and, in a runner, output of this process, to restore after each run."""
 
     def __init__(self, state: mmap | None = None, descriptor: int = -1) -> None:
         self.state, self.descriptor = state, descriptor
@@ -283,8 +283,8 @@ def compute_batch(
 ) -> Iterator[RunRecords]:
     """Compute the cases in turn, and yield their records in parts of `SEND_SECONDS` or `SEND_BYTES`.
 
-    An exception of a run is passed to `raised` and becomes its record, except exceptions in `through`.  The iterator
-    ends early if this process cannot compute the next run.
+    If a run raises an exception, call `raised` and store the exception in its record.  Exceptions in `through` end the
+    batch.  The iterator ends early if this process cannot compute the next run.
     """
     method, process, code = load_method(batch.spec), os.getpid(), batch.spec.method
     read_versions()  # before the runs, which may leave no file descriptor to read them with

@@ -14,6 +14,7 @@ import math
 import pickle
 import queue
 import re
+import signal
 import socket
 import tempfile
 import threading
@@ -49,7 +50,6 @@ from evogt_study.text import format_duration
 from evogt_study.workers.batch import Batch, describe_error, make_records
 from evogt_study.workers.executor import BatchSize, DaskExecutor
 from evogt_study.workers.runner import Runner, RunOptions, borrow_runner, load
-from evogt_study.workers.signals import defer_signals
 
 CONNECT_SECONDS = 5
 """Seconds in which a scheduler must answer.  Dask itself would wait for 30 s."""
@@ -89,10 +89,11 @@ MAX_WORKER_LOSSES = 2
 _SILENT_SECONDS, LONG_SECONDS = 5.0, 60.0
 """Seconds until the first message that no run has finished, without workers and with workers.  Later ones double."""
 REACH_SECONDS, LITTLE_BYTES = 2.0, 2**20
-"""Seconds and bytes: if a worker connects or sends fewer bytes more slowly, the scheduler passes on the results."""
+"""Longest seconds for a connection to a worker, or for fewer bytes from it, before the scheduler sends its results."""
 CONNECTION_LOST = (
     "the connection to the Dask scheduler was lost. Finished runs are kept. The same command computes the rest."
 )
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)  # Ctrl-C, batch system, terminal, time limit
 get_needs = attrgetter("needs")
 
 
@@ -181,6 +182,23 @@ async def _wait_for_greeting(address: str) -> None:
 
 
 @contextmanager
+def defer_signals() -> Iterator[None]:
+    """Defer signals in the main thread until the end of the body, because they would end the body half done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    before = {number: signal.signal(number, lambda arrival, frame: arrived.append(arrival)) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for arrival in arrived[:1]:  # a second one would interrupt the closing that the first one begins
+            signal.raise_signal(arrival)
+
+
+@contextmanager
 def quiet_dask_logging() -> Iterator[None]:
     """Limit Dask's log to critical messages, because the study itself reports a lost connection."""
     # for good: after an interrupt the thread of a cluster may still close a connection, which it would report
@@ -253,7 +271,7 @@ def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtE
 
 @contextmanager
 def prepare_workers(client: Client | None, options: RunOptions, name: str) -> Iterator[tuple[Client, int]]:
-    """Yield the client, or a new cluster's client, and its number of spare threads.  End all runs at the end."""
+    """Yield a client, by default of a new cluster, and its number of spare threads.  End all runs at the end."""
     environment, memory, n_spare = dict[str, str](), options.memory_bytes, 0
     with ExitStack() as stack:
         if client is None:

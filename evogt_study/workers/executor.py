@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BATCH_SECONDS = 0.5
 """Seconds of work in a batch.  A batch is long compared with the 3 to 6 ms that Dask needs for a task."""
 CLIENT_SECONDS = 0.007
-"""Processor time of the client for a batch in seconds.  With many workers, batches are longer: it is half busy."""
+"""Processor time of the client for a batch in seconds.  The size of batches keeps half of its time free."""
 MIN_BATCH_SECONDS = 0.05
 """Smallest work of a batch in seconds, also near the end.  A task and its shard need about this time."""
 MAX_BATCH_BYTES = 16 * 2**20

@@ -65,10 +65,8 @@ class FolderExecutor(Executor):
         parts, writer = _PlanParts(self, plan, numbers, order), find_writer(self.path)
         is_written, was_done = writer is not None and writer.lives, parts.is_done()
         if (is_written or was_done) and self.digest_read_again != parts.digest:
-            self.digest_read_again, self.is_outdated = (
-                parts.digest,
-                True,
-            )  # tasks may have finished since the runs were read
+            # tasks may have finished since the runs were read
+            self.digest_read_again, self.is_outdated = parts.digest, True
             return
         if writer is not None and is_written:
             raise writer.refusal()

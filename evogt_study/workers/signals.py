@@ -1,4 +1,4 @@
-"""Convert SIGTERM, SIGHUP and the time limit to KeyboardInterrupt with a reason, and defer signals."""
+"""Convert SIGTERM, SIGHUP and the time limit to KeyboardInterrupt with a reason."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from evogt_study.errors import InputError
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _REPEAT_SECONDS = 0.05
 """Seconds until a signal is sent again if it could not interrupt the main thread."""
-# SIGINT as Ctrl-C sends it, SIGTERM as batch systems do, SIGHUP as a terminal that closes, SIGALRM of the time limit
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 @contextmanager
@@ -61,23 +59,6 @@ def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Ite
         sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def defer_signals() -> Iterator[None]:
-    """Defer signals in the main thread until the end of the body, because they would end the body half done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    arrived: list[int] = []
-    before = {number: signal.signal(number, lambda arrival, frame: arrived.append(arrival)) for number in ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for arrival in arrived[:1]:  # a second one would interrupt the closing that the first one begins
-            signal.raise_signal(arrival)
 
 
 # at most 1e9 s, which are 30 years: setitimer takes no more than the time of the system can hold

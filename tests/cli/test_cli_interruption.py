@@ -16,7 +16,8 @@ from helpers import eventually, read_study
 from evogt_study.results.finished import list_shards, shard_folder
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import lock_result
-from evogt_study.workers.signals import defer_signals, handle_signals, parse_seconds
+from evogt_study.workers.dask_executor import defer_signals
+from evogt_study.workers.signals import handle_signals, parse_seconds
 
 pytestmark = pytest.mark.long
 
