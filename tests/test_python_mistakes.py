@@ -24,8 +24,7 @@ from evogt_study.analysis.performance import share
 from evogt_study.analysis.tables import NumberFormat, make_table, render_table
 from evogt_study.errors import EvogtError, InputError
 from evogt_study.formulas import parse
-from evogt_study.inference.intervals import Interval
-from evogt_study.inference.sequential import Goal
+from evogt_study.inference.intervals import Goal, Interval
 from evogt_study.pde.baselines.finite_difference import finite_differences
 from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.dictionaries.base import Dictionary

@@ -318,12 +318,6 @@ def round_ends(value: float, ends: Sequence[float], neutral: float) -> str:
     return f"{texts[0]} ({texts[1]} to {texts[2]})"
 
 
-def round_share(ends: Sequence[float]) -> str:
-    """Return the interval of a probability, with enough digits to distinguish its ends from 1/2."""
-    texts = ([text for k in (2, 3, 5, 9) if float(text := f"{v:.{k}f}") != 0.5 or v == 0.5] for v in ends)
-    return " to ".join(next(iter(each), repr(v)) for each, v in zip(texts, ends, strict=True))
-
-
 def conclude(question: Question, found: dict[str, Any]) -> str:
     """Return the conclusion about one setup, in which all numbers belong to the same test."""
     first, second, n, unit, more = found["leader"], found["rival"], found["n_common"], question.unit, question.more
@@ -352,7 +346,9 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
     ties = f", equal on {n - decided}" if n > decided else ""
     times = f"on {found['wins']} of {n} {unit}s{ties}"
     score = f"{first} is {more} than {second} {times}"
-    chance = f"probability on a fresh {unit}{' that differs' if ties else ''} {round_share(found['probability_ci'])}"
+    ends = found["probability_ci"].tolist()  # with enough digits to distinguish them from 1/2
+    texts = [next((t for k in (2, 3, 5, 9) if float(t := f"{v:.{k}f}") != 0.5 or v == 0.5), repr(v)) for v in ends]
+    chance = f"probability on a fresh {unit}{' that differs' if ties else ''} {' to '.join(texts)}"
     fewest = next(m for m in range(1, 1100) if 2.0 ** (1 - m) <= alpha)
     if decided < fewest:
         noun, verb = (unit, "differs") if decided == 1 else (f"{unit}s", "differ")

@@ -29,7 +29,7 @@ def run_table(data: xr.Dataset) -> pd.DataFrame:
     """Return a table with one row for each planned case, in the order of the axes."""
     axes = list(map(str, data["run_status"].dims))
     coords = [name for name in data.coords if name not in (*axes, *RUN_METADATA) and {*data[name].dims} <= {*axes}]
-    parameters = sorted(coords, key=lambda name: not data[name].ndim)  # those that follow axes, then constants
+    parameters = sorted(coords, key=lambda name: not data[name].ndim)  # parameters that follow axes, then constants
     own = [name for name, each in data.data_vars.items() if [*each.dims] == axes and name not in RUN_METADATA]
     names = [*parameters, *_FIRST, *own, *(name for name in RUN_METADATA if name in {*data.variables} - {*_FIRST})]
     runs = xr.Dataset({name: data[name].variable for name in names}, {axis: data[axis].variable for axis in axes})
@@ -42,7 +42,7 @@ def run_table(data: xr.Dataset) -> pd.DataFrame:
 
 
 def write_table(data: xr.Dataset, path: Path) -> int:
-    """Write `run_table` as CSV, Parquet or JSON, by the suffix of `path`, or keep an equal file.  Count the runs."""
+    """Write `run_table` as CSV, Parquet or JSON, by the suffix of `path`, and return the number of runs."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"`--output` must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
@@ -62,6 +62,7 @@ def write_table(data: xr.Dataset, path: Path) -> int:
                     # the writer's text of a float reads back as the same float
                     lines = (map(_escape_formula, row) for row in ([*table], *rows))
                     csv.writer(file, lineterminator="\n").writerows(lines)
+            # a file with this table does not change
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
                 message = f"`--output` must be a new file, got {path}, which exists"
                 raise InputError(f"{message}. Choose another output file.")
@@ -88,9 +89,6 @@ def _escape_formula(value: Any) -> Any:
         float(text)
         return text
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-# --- trajectories of different lengths --------------------------------------------------------------------------------
 
 
 def on_grid(values: xr.DataArray, along: str, points: npt.ArrayLike, how: str = "previous") -> xr.DataArray:

@@ -17,8 +17,7 @@ from evogt_study.analysis import statistics
 from evogt_study.analysis.runs import DRAWN, Design, lay_out_units, mark_runs
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference.intervals import share_interval
-from evogt_study.inference.kernels import Array, Bools
-from evogt_study.inference.means import normal_quantile, student_quantile
+from evogt_study.inference.kernels import Array, Bools, normal_quantile, student_quantile
 from evogt_study.schema.variables import HIGHER, LOWER, read_direction
 
 _MEASURES = {
@@ -80,7 +79,6 @@ def performance(
     columns = {f"{name}{end}" for name in _MEASURES for end in ("", "_mcse", "_ci")}
     columns |= {*statistics.COUNTS, "failed", statistics.NOTE}
     statistics.check_dimension_names([each for each in estimate.dims if each != dim], columns)
-    design = Design.of(estimate, planned=planned)
     given = [each.notnull() for each in (estimate, se, lower, upper) if each is not None]
     ok = xr.concat(given, "part", coords="minimal", compat="override").all("part")
     once = mark_runs(estimate, [dim], planned)
@@ -106,7 +104,7 @@ def performance(
         found["relative_error_se"] = ratio - 1.0, ratio * np.sqrt(part / model**4 + 0.5 / (n - 1))
         half = normal_quantile(confidence) * se
         lower, upper = estimate - half if lower is None else lower, estimate + half if upper is None else upper
-    intervals = {}
+    made = xr.Dataset()
     if lower is not None and upper is not None:
         hits = {
             "coverage": (lower <= truth) & (truth <= upper),
@@ -116,12 +114,12 @@ def performance(
         for name, hit in hits.items():
             hit_share = hit.where(ok).mean(dim)
             found[name] = hit_share, (hit_share * (1.0 - hit_share) / n) ** 0.5
-            intervals[f"{name}_ci"] = _compute_share_ci(hit.where(ok), [dim], confidence)
-    made = xr.Dataset(intervals)
+            made[f"{name}_ci"] = _compute_share_ci(hit.where(ok), [dim], confidence)
     for name, (value, error) in found.items():
         made[name] = value.assign_attrs(long_name=_MEASURES[name])
         made[f"{name}_mcse"] = error.assign_attrs(long_name=f"Monte Carlo standard error of {name}")
-    made = made.assign(n_ok=n, n_planned=runs.sum(dim), failed=runs.sum(dim) - n, note=design.note(streams=False))
+    note = Design.of(estimate, planned=planned).note(streams=False)
+    made = made.assign(n_ok=n, n_planned=runs.sum(dim), failed=runs.sum(dim) - n, note=note)
     return made.assign_attrs(of=str(estimate.name), over=dim)
 
 

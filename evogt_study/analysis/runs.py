@@ -1,7 +1,4 @@
-"""Read the design and the runs of a result: axes, samples, streams, run keys, status, sampling units and labels.
-
-Cases with equal run keys share a run.  Each shared run counts once in every statistic.
-"""
+"""Read the design and the runs of a result: axes, samples, streams, status, units.  Equal run keys count as one run."""
 
 from __future__ import annotations
 
@@ -85,10 +82,7 @@ def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
 def mark_runs(
     values: xr.DataArray, over: Sequence[str], planned: xr.DataArray | None, *, paired: str = ""
 ) -> xr.DataArray | None:
-    """Mark each planned run once in a sample over `over`, or return None if each value has its own run.
-
-    Runs along the axis `paired` belong together, and count once if several points of `over` have equal runs.
-    """
+    """Mark each planned run, or pair along `paired`, once in a sample over `over`.  Return None without run keys."""
     numbers = number_planned_runs(values, planned)
     if numbers is None:
         return None
@@ -226,17 +220,8 @@ class Design:
         stream.
     planned, ok : DataArray of bool
         Planned runs, and runs with a value, over the dimensions of the runs.
-    assumptions : tuple of str
-        Assumptions about the runs that the result does not state.  Estimators repeat these assumptions in `note`.
-    stream_assumptions : tuple of str
-        Assumptions about the random streams.
-
-    Examples
-    --------
-    >>> import evogt_study as evs
-    >>> with evs.open("data/results/threshold.nc") as ds:
-    ...     ds.evogt.design.axes
-    ('tau', 'dictionary')
+    assumptions, stream_assumptions : tuple of str
+        Assumptions about the runs and their streams that the result does not state.  `note` repeats them.
     """
 
     axes: tuple[str, ...]
@@ -341,7 +326,7 @@ def _find_streams(
 
 @dataclass(frozen=True, eq=False)
 class SamplePoints:
-    """Parameters (D,) along dimensions, values at the points (n, D) of their product, strings of numbers, levels."""
+    """Parameters (D,) with their values (n, D), the strings of these numbers, and the number of Morris' levels."""
 
     names: tuple[str, ...]
     points: Array

@@ -132,18 +132,15 @@ def sensitivity(
         own = units if key.startswith(("mu", "sigma")) else "1"
         found[key].attrs = {"long_name": f"{text} of {of}", "units": own}
     labels = {dim: list(sample.names) for dim in (PARAMETER, OTHER) if dim in found.dims} | statistics.BOUNDS
-    kept = {key: coord for key, coord in keep_coordinates(values, pooled).items() if key not in labels}
-    return found.assign_coords(kept | labels).assign_attrs(method=name, over=", ".join(pooled))
+    coordinates: dict[Any, Any] = {**keep_coordinates(values, pooled), **labels}
+    return found.assign_coords(coordinates).assign_attrs(method=name, over=", ".join(pooled))
 
 
 def choose_method(method: str, sample: SamplePoints) -> str:
     """Return the method, by default for the design of the points.  Raises InputError for an unsuitable method."""
     statistics.check_options(method=(method, ("", *_METHODS)))
-    fitting = [CHAOS, SHAPLEY]
-    if estimates.is_morris(sample.points):
-        fitting.insert(0, MORRIS)
-    if estimates.find_saltelli_block(sample.points):
-        fitting.insert(0, SALTELLI)
+    fits = {SALTELLI: estimates.find_saltelli_block(sample.points), MORRIS: estimates.is_morris(sample.points)}
+    fitting = [each for each in _METHODS if fits.get(each, True)]
     if method and method not in fitting:
         message = f"one of {', '.join(fitting)} for the points along {', '.join(sample.dims)}"
         raise InputError(f"`method` must be {message}, got {method!r}")

@@ -16,7 +16,6 @@ from evogt_study.errors import IncompleteError, InputError, ParameterError, sugg
 from evogt_study.inference import intervals, kernels
 from evogt_study.inference.intervals import Interval, share_interval, standard_error
 from evogt_study.inference.kernels import HEAVY, STATISTICS, Array, Bools, Counts, Kernel, kernel_of, probability_of
-from evogt_study.inference.means import pseudo_values, resample_statistic, student_quantile
 from evogt_study.schema.variables import TRUTH_MEANINGS
 from evogt_study.storage.arrays import iterate_slabs
 
@@ -54,7 +53,7 @@ def reduce_blocks(
     """Apply `kernel` over the dimensions `over`, joined as the last axis, block by block, and return its `outputs`.
 
     `kernel` takes values and marks of runs, each (..., sizes of `along`, n), and returns arrays (...) with the
-    dimensions of each output.  `runs` comes from `mark_runs`.  `sizes` gives the sizes of new dimensions.
+    dimensions of each output.  `sizes` gives the sizes of new dimensions.
     """
     core = [*along, *over]
     rest = [str(dim) for dim in values.dims if dim not in core]
@@ -261,7 +260,7 @@ def compute_unit_means(whole: Array, every: Array, planned: Bools, incomplete: s
             continue
         setups = every[place][:, known].T
         if incomplete == BLOCKS:
-            units = pseudo_values(setups).mean(axis=0)
+            units = kernels.pseudo_values(setups).mean(axis=0)
         else:
             there, mean = ~np.isnan(setups), kernels.mean(setups)[:, None]
             scores = np.where(there, (setups - mean) / there.mean(axis=1, keepdims=True), 0.0) + mean
@@ -416,7 +415,7 @@ def observed_orders(
             counts[place] = there.sum()
             if counts[place] < interval.min_units or np.isinf(pooled[place]).any():
                 continue
-            resampled = resample_statistic(pooled[place][:, there], kernel, interval.resamples, interval.seed)
+            resampled = kernels.resample_statistic(pooled[place][:, there], kernel, interval.resamples, interval.seed)
             order, slope, _ = compute_orders(resampled.T, steps)
             known = np.isfinite(order).any(axis=0)
             of_order[(*place, known)] = np.nanstd(order[:, known], axis=0)
@@ -426,7 +425,7 @@ def observed_orders(
     outputs = {"order_se": (along,), "slope_se": (), "units": ()}
     errors_of = reduce_blocks(values, laid_out.dims, on_points, outputs, along=[along], runs=laid_out.runs)
     # for n - 1 = 0 there is no quantile, and the standard error is NaN
-    t = student_quantile(np.maximum(errors_of["units"], 2.0), interval.confidence)
+    t = kernels.student_quantile(np.maximum(errors_of["units"], 2.0), interval.confidence)
     for name in ("order", "slope"):
         error = errors_of[f"{name}_se"].transpose(*data[name].dims)
         data[f"{name}_se"] = error.assign_attrs(long_name=f"standard error of the {names[name]}")

@@ -24,8 +24,7 @@ from evogt_study.analysis.statistics import BOUND, COUNTS, NOTE, check_options, 
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import Interval, ratio_interval
-from evogt_study.inference.kernels import HEAVY, Array, Bools, Counts
-from evogt_study.inference.means import unit_sums
+from evogt_study.inference.kernels import HEAVY, Array, Bools, Counts, unit_sums
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import HEADLINE, RUN_METADATA
 from evogt_study.text import escape_text
@@ -38,9 +37,6 @@ _LATEX |= {character: "\\" + character for character in "_%&#${}"}
 MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
 EOC = "EOC"  # heading of an order: experimental order of convergence
 DEFAULT_OVER, _NONE = ("seed",), "none"  # of `over`, and its value for single runs
-
-
-# --- numbers ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -75,9 +71,6 @@ class NumberFormat:
 def format_ratio(value: float, form: NumberFormat) -> str:
     """Return a ratio with one decimal from 1 on, as in the paper, else with significant digits."""
     return NumberFormat(form.digits, "plain").text(value) if abs(value) < 1.0 else f"{value:.1f}"
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 class Column(NamedTuple):
@@ -242,9 +235,6 @@ def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str
     if form == "markdown":
         return "\n".join("| " + " | ".join(row) + " |" for row in rows)
     return "\n".join("  ".join(row).rstrip() for row in rows)
-
-
-# --- tables of a result -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from evogt_study.inference.kernels import Array, Bools, divide
 
 ESTIMANDS = WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
 RATIO, DIFFERENCE, SHARE, MARGIN = "ratio", "difference", "share", "margin"  # margin: wins less losses per run
-MIN_UNITS = {GEOMETRIC_MEAN: 3, MEAN: 8}  # from 8 differences on, their skewness shows whether the tail is seen
+MIN_UNITS = {WIN: 6, GEOMETRIC_MEAN: 3, MEAN: 8}  # to reject at 5 % by signs; to see the skewness of differences
 Ends = tuple[float, float]
 
 
 class Pairs(NamedTuple):
-    """Tests that sample i beats sample j, (L, L): p, wins less losses or mean difference, counts, missing tests."""
+    """Tests that sample i beats sample j, each (L, L).  `ahead` is wins less losses, or the difference of means."""
 
     p: Array
     ahead: Array
@@ -82,7 +82,7 @@ def find_holm_levels(p: Array, alpha: float) -> Array:
 
 
 def compute_unit_margins(losses: Array, planned: Bools) -> Array:
-    """Return wins less losses per run of each pair and unit from losses (L, U, k), where infinite means failed."""
+    """Return wins less losses per run of each pair and unit, (L, U, k) -> (L, L, U).  A failed run is infinite."""
     found = np.empty((len(losses), *losses.shape[:2]))
     for i, own in enumerate(losses):
         both = planned[i] & planned

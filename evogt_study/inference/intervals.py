@@ -1,21 +1,32 @@
-"""Compute confidence intervals and standard errors of samples of n units of k values, with NaN for missing values."""
+"""Compute confidence intervals and standard errors, and the number of seeds that a target precision needs.
+
+A sample has n units of k values, with NaN for missing values.  Decisions use the first n seeds of a setup in order.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+import scipy  # it imports scipy.special and scipy.optimize at the first use
 
 from evogt_study.errors import ParameterError
-from evogt_study.inference import kernels, means
-from evogt_study.inference.kernels import Array, divide, kernel_of, logarithms, probability_of, without_infinite
-from evogt_study.inference.means import normal_quantile, student_quantile, unit_sums
+from evogt_study.inference import kernels
+from evogt_study.inference.kernels import Array, Counts, divide, kernel_of, logarithms, probability_of, unit_sums
 
 CONFIDENCE = 0.95
 RESAMPLES, BOOTSTRAP_SEED = 999, 0  # 25 resamples beyond each 2.5 % quantile; 1999 resamples had the same coverage
 MIN_UNITS = 6  # for the default intervals: the range of 5 values contains the median with only 94 %
 NO_SPREAD = 1e-12  # variance of a resample, relative to its sample, of equal values: rounding leaves 1e-16 n
+_STATISTICS = ("mean", "median", "ratio")
+FIRST = 20  # seeds in the first batch of a setup: fewer show no reliable spread, and the paper has 20
+GROWTH = 2.0  # largest factor of a batch, which limits the cost of an early spread that is too large
+STEP = 1.05  # sizes of samples are powers of this times the first: the last batch is too large by 2.5 % on average
+CONSTANT = 59  # equal values after which a different value has a probability below 5 %, at 95 %: 0.95^59 < 0.05
+LOOKS = 10  # looks, at equal steps of information, over which the confidence holds; with 20, 2 % wider
 _OF_MEANS, _OF_MEANS_ONLY = ("mean", "geometric_mean"), ("bootstrap-t", "student")
 _METHODS = (*_OF_MEANS_ONLY, "order", "percentile", "bonett")
 
@@ -35,10 +46,8 @@ class Interval:
         methods.
     confidence : float
         Confidence level, in (0, 1).
-    resamples : int
-        Number of bootstrap resamples.
-    seed : int
-        Seed of the resamples.
+    resamples, seed : int
+        Number of bootstrap resamples, and their seed.
     min_units : int
         Smallest number of units for the method, at least 2.  With fewer units, a mean has Student's interval and other
         statistics have NaN.
@@ -70,22 +79,20 @@ class Interval:
 
     def __post_init__(self) -> None:
         kernel_of(self.of)
-        if self.method not in ("", *_METHODS):
-            raise ParameterError("method", f"one of {', '.join(_METHODS)}", self.method)
-        if not 0.0 < self.confidence < 1.0:
-            raise ParameterError("confidence", "in (0, 1)", self.confidence, remedy="use e.g. 0.95")
-        if self.resamples < 1:
-            raise ParameterError("resamples", "at least 1", self.resamples, remedy="use e.g. 999")
-        if self.seed < 0:
-            raise ParameterError("seed", "an integer >= 0", self.seed)
-        if self.min_units < 2:
-            raise ParameterError("min_units", "at least 2", self.min_units, remedy="use e.g. 6")
-        if self.method == "bonett" and self.of != "std":
-            raise ParameterError("of", "std for bonett", self.of)
-        if self.method in _OF_MEANS_ONLY and self.of not in _OF_MEANS:
-            raise ParameterError("of", f"one of {', '.join(_OF_MEANS)} for {self.method}", self.of)
-        if self.method == "order" and probability_of(self.of) is None:
-            raise ParameterError("of", "median, or a quantile in percent like q25, for order statistics", self.of)
+        for_mean, is_fit = self.method in _OF_MEANS_ONLY, self.method != "order" or probability_of(self.of) is not None
+        checks = (
+            ("method", f"one of {', '.join(_METHODS)}", self.method in ("", *_METHODS), ""),
+            ("confidence", "in (0, 1)", 0.0 < self.confidence < 1.0, "use e.g. 0.95"),
+            ("resamples", "at least 1", self.resamples >= 1, "use e.g. 999"),
+            ("seed", "an integer >= 0", self.seed >= 0, ""),
+            ("min_units", "at least 2", self.min_units >= 2, "use e.g. 6"),
+            ("of", "std for bonett", self.method != "bonett" or self.of == "std", ""),
+            ("of", f"one of {', '.join(_OF_MEANS)} for {self.method}", not for_mean or self.of in _OF_MEANS, ""),
+            ("of", "median, or a quantile in percent like q25, for order statistics", is_fit, ""),
+        )
+        for name, wanted, holds, remedy in checks:
+            if not holds:
+                raise ParameterError(name, wanted, getattr(self, name), remedy=remedy)
 
     @property
     def chosen(self) -> str:
@@ -103,7 +110,7 @@ def interval(samples: Array, how: Interval) -> Array:
     rows = samples.reshape(math.prod(lead), units, within)
     few = (~np.isnan(rows)).any(axis=-1).sum(axis=-1) < how.min_units
     with np.errstate(over="ignore"):
-        known = rows if how.chosen == "order" else without_infinite(rows)
+        known = rows if how.chosen == "order" else kernels.without_infinite(rows)
         found = _compute_limits(known, how)
         found[few] = _compute_limits(known[few], replace(how, method="student")) if how.of in _OF_MEANS else np.nan
     return found.reshape(*lead, 2)
@@ -117,7 +124,7 @@ def _compute_limits(rows: Array, how: Interval) -> Array:
         return ratio_interval(*unit_sums(rows), how)
     if how.of == "geometric_mean" and how.chosen in _OF_MEANS_ONLY:
         found = np.exp(ratio_interval(*unit_sums(logarithms(rows)), how))
-        # `logarithms` has left those values out, as if they were missing
+        # `logarithms` has left these values out, as if they were missing
         found[np.asarray((rows <= 0.0).any(axis=(-2, -1)))] = np.nan
         return found
     return _compute_bootstrap_interval(rows, how)
@@ -126,12 +133,12 @@ def _compute_limits(rows: Array, how: Interval) -> Array:
 def ratio_interval(above: Array, below: Array, how: Interval, logarithmic: bool = False) -> Array:
     """Return the interval of sum(above) / sum(below) over common units, (m, n) -> (m, 2)."""
     found = np.full((len(above), 2), np.nan)
-    for which, fit, scale in means.iterate_fits(above, below, max(1, means.BATCH // how.resamples)):
+    for which, fit, scale in kernels.iterate_fits(above, below, max(1, kernels.BATCH // how.resamples)):
         found[which] = _compute_fit_interval(fit, how, logarithmic) * scale[:, None]
     return found
 
 
-def _compute_fit_interval(fit: means.Fit, how: Interval, logarithmic: bool) -> Array:
+def _compute_fit_interval(fit: kernels.Fit, how: Interval, logarithmic: bool) -> Array:
     """Return Student's interval, the percentile interval or the bootstrap-t interval (Efron 1981), (m, 2).
 
     Resamples of t* = (R* - R) / s*, or of log(R*/R) R* / s* on logarithms, widen Student's interval.  A mean of
@@ -140,14 +147,14 @@ def _compute_fit_interval(fit: means.Fit, how: Interval, logarithmic: bool) -> A
     n, ratio = fit.residuals.shape[-1], fit.ratio[:, None]
     tails = [(1.0 - how.confidence) / 2, (1.0 + how.confidence) / 2]
     if how.chosen == "percentile":
-        return np.quantile(ratio + means.resample_fits(fit, how.resamples, how.seed)[0], tails, axis=-1).T
+        return np.quantile(ratio + kernels.resample_fits(fit, how.resamples, how.seed)[0], tails, axis=-1).T
     positive = (fit.residuals + ratio * fit.shares > 0.0) & (fit.shares > 0.0)
     logs = np.asarray(positive.all(axis=-1) & logarithmic)[:, None]
-    low = np.full(len(ratio), -student_quantile(n, how.confidence))
+    low = np.full(len(ratio), -kernels.student_quantile(n, how.confidence))
     high = -low
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if how.chosen != "student":
-            moved, below, squares = means.resample_fits(fit, how.resamples, how.seed)
+            moved, below, squares = kernels.resample_fits(fit, how.resamples, how.seed)
             error, now = np.sqrt(np.maximum(squares, 0.0) * (n / (n - 1.0))) / below, ratio + moved
             t = np.where(logs, np.log(now / ratio) * now / error, moved / error)
             t = np.where((squares > NO_SPREAD * (fit.error**2)[:, None]) & np.isfinite(t), t, np.nan)
@@ -162,20 +169,18 @@ def _compute_fit_interval(fit: means.Fit, how: Interval, logarithmic: bool) -> A
 
 
 def share_interval(samples: Array, confidence: float) -> Array:
-    """Return Wilson's interval of the share of ones in samples (..., n, k), as (..., 2).
-
-    N values with the correlation rho within units count as N / (1 + (k - 1) rho).  Rare zeros or ones move rho to 1.
-    """
+    """Return Wilson's interval of the share of ones in samples (..., n, k), as (..., 2)."""
     sums, counts = unit_sums(samples)
     n, total = kernels.count(counts), np.nansum(counts, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         share, k = divide(np.nansum(sums, axis=-1), total), total / n
+        # N values with the correlation rho within units count as N / (1 + (k - 1) rho)
         rare = total * np.minimum(share, 1.0 - share)
         rho = (kernels.std(sums / counts) ** 2 * k / (share * (1.0 - share)) - 1.0) / (k - 1.0)
         rho = (rare * np.clip(np.where(rare > 0.0, rho, 1.0), 0.0, 1.0) + 1.0) / (rare + 1.0)
         pooled = k > 1.0
         size = np.where(pooled, np.where(n > 1, total / (1.0 + (k - 1.0) * rho), 1.0), total)
-        z = np.where(pooled & (n > 1), student_quantile(n, confidence), normal_quantile(confidence))
+        z = np.where(pooled & (n > 1), kernels.student_quantile(n, confidence), kernels.normal_quantile(confidence))
         half = z * np.sqrt(share * (1.0 - share) / size + z**2 / (4.0 * size**2))
         middle, scale = share + z**2 / (2.0 * size), 1.0 + z**2 / size
         # at the ends exactly, because rounding would leave 1e-17
@@ -200,7 +205,7 @@ def _compute_bootstrap_interval(rows: Array, how: Interval) -> Array:
         if how.chosen == "bonett" and (kernels.count(values) == 1).all():
             found[which] = _compute_bonett_interval(np.nansum(values, axis=-1), how.confidence)
         elif len(which):
-            resampled = means.resample_statistic(values, kernel, how.resamples, how.seed)
+            resampled = kernels.resample_statistic(values, kernel, how.resamples, how.seed)
             tails = (1.0 - how.confidence) / 2.0, (1.0 + how.confidence) / 2.0
             found[which] = np.quantile(resampled, tails, axis=-1).T
     return found
@@ -208,7 +213,7 @@ def _compute_bootstrap_interval(rows: Array, how: Interval) -> Array:
 
 def _compute_bonett_interval(rows: Array, confidence: float) -> Array:
     """Return Bonett's interval of the standard deviation of complete rows (m, n), or NaN for fewer than 5 values."""
-    n, z = rows.shape[1], normal_quantile(confidence)
+    n, z = rows.shape[1], kernels.normal_quantile(confidence)
     if n < 5:
         return np.full((len(rows), 2), np.nan)
     cut = min(int(n / (2.0 * math.sqrt(n - 4.0))), (n - 1) // 2)  # values that the trimmed mean leaves out at each end
@@ -222,7 +227,7 @@ def _compute_bonett_interval(rows: Array, confidence: float) -> Array:
 def standard_error(samples: Array, of: str) -> Array:
     """Return the standard error of a statistic, (..., n, k) -> (...), or NaN if it is unknown."""
     *lead, units, within = samples.shape
-    rows = without_infinite(samples.reshape(math.prod(lead), units, within))
+    rows = kernels.without_infinite(samples.reshape(math.prod(lead), units, within))
     flat, kernel, probability = rows.reshape(len(rows), units * within), kernel_of(of)[0], probability_of(of)
     found = np.full(len(rows), np.nan)
     if of == "mean":
@@ -232,7 +237,7 @@ def standard_error(samples: Array, of: str) -> Array:
     elif (kernels.count(rows) > 1).any() and of not in ("min", "max"):
         for row, there in enumerate(values[~np.isnan(values).all(axis=-1)] for values in rows):
             if len(there) > 1:
-                found[row] = means.resample_statistic(there[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
+                found[row] = kernels.resample_statistic(there[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
     elif probability is not None:
         found = kernels.quantile_error(flat, probability)
     elif of == "std":  # sqrt((m4 - s^4 (n - 3) / (n - 1)) / n) / (2 s), with the fourth central moment m4
@@ -247,6 +252,131 @@ def standard_error(samples: Array, of: str) -> Array:
 def ratio_error(above: Array, below: Array) -> Array:
     """Return the standard error of sum(above) / sum(below) over common units, (m, n) -> (m,)."""
     found = np.full(len(above), np.nan)
-    for which, fit, scale in means.iterate_fits(above, below, max(1, len(above))):
+    for which, fit, scale in kernels.iterate_fits(above, below, max(1, len(above))):
         found[which] = fit.error * scale
     return found
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Target precision of every setup: largest relative or absolute half width of the interval of a statistic."""
+
+    statistic: str = "mean"
+    half_width: float = 0.1
+    relative: bool = True
+    confidence: float = CONFIDENCE
+    max_seeds: int = 2000
+    first: int = FIRST
+
+    def __post_init__(self) -> None:
+        if self.statistic not in _STATISTICS:
+            raise ParameterError("statistic", f"one of {', '.join(_STATISTICS)}", self.statistic)
+        if not 0.0 < self.half_width < np.inf:
+            raise ParameterError("half_width", "a positive number", self.half_width, remedy='use e.g. "10 %"')
+        if not 0.5 <= self.confidence < 1.0:
+            raise ParameterError("confidence", "in [0.5, 1)", self.confidence, remedy="use e.g. 0.95")
+        if self.max_seeds < self.first:
+            raise ParameterError("max_seeds", f"at least {self.first}, the first batch", self.max_seeds)
+
+
+class Look(NamedTuple):
+    """Value, confidence interval and half width of a statistic after n seeds."""
+
+    n: int
+    value: float
+    low: float
+    high: float
+    half_width: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Decision whether a setup needs more seeds, with all looks and the expected number of seeds."""
+
+    looks: tuple[Look, ...]
+    wanted: int  # seeds for the next look or, at the end, the seeds used
+    expected: int
+    reason: str  # known, constant, failed (no run of the first batch has a value), at most, or "" if it needs more
+
+
+def decide(values: Array, goal: Goal) -> Decision:
+    """Decide whether a setup needs more seeds from values (n,), or (2, n) for a ratio, in the order of the seeds."""
+    columns = np.atleast_2d(values)
+    size, looks = goal.first, []
+    # repeat all looks from the first: the decision of a resumed study must not depend on the time of the stop
+    while size <= columns.shape[1]:
+        seen = Look(size, *(float(each[0]) for each in compute_look(columns[None, :, :size], goal)))
+        looks.append(seen)
+        common = columns[:, :size][:, ~np.isnan(columns[:, :size]).any(axis=0)]
+        equal, many = bool((common == common[:, :1]).all()), common.shape[1] >= CONSTANT
+        narrow, share = seen.half_width <= goal.half_width, goal.statistic == "mean" and kernels.is_two_valued(common)
+        reasons = {
+            "failed": not common.shape[1], "constant": equal and many and not share,
+            "known": narrow and (many or not equal), "at most": size >= goal.max_seeds,
+        }  # fmt: skip
+        if any(reasons.values()):
+            return Decision(tuple(looks), size, size, next(each for each, holds in reasons.items() if holds))
+        size = int(choose_next_sizes(np.array([np.inf if narrow else seen.half_width]), size, goal)[0])
+    expected = predict_sizes(np.array([looks[-1].half_width]), looks[-1].n, goal)[0] if looks else size
+    return Decision(tuple(looks), size, int(max(expected, size)), "")
+
+
+def compute_look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
+    """Return value, lower end, upper end and half width for m setups of equal size, (m, 1 or 2, n) -> four of (m,)."""
+    how = Interval("median" if goal.statistic == "median" else "mean", "", compute_look_confidence(goal.confidence))
+    if goal.statistic == "ratio":
+        there = ~np.isnan(samples).any(axis=1, keepdims=True)
+        above, below = np.moveaxis(np.where(there, samples, np.nan), 1, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = kernels.mean(above) / kernels.mean(below)
+        limits = ratio_interval(above, below, how, logarithmic=True)
+    else:
+        values = samples[:, 0]
+        value, limits = kernel_of(how.of)[0](values), interval(values[:, :, None], how)
+        few = kernels.count(values) < how.min_units
+        limits[few] = np.nan  # a narrow interval of few values stops early
+        for row in np.flatnonzero(~few) if goal.statistic == "mean" else ():
+            known = np.unique(values[row][~np.isnan(values[row])])
+            low, high = (0.0, 1.0) if kernels.is_two_valued(known) else known[[0, -1]]
+            if len(known) == 2 or kernels.is_two_valued(known):
+                ones = np.where(np.isnan(values[row]), np.nan, values[row] == high)
+                limits[row] = low + (high - low) * share_interval(ones[:, None], how.confidence)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        half = 0.5 * (limits[:, 1] - limits[:, 0]) / (np.abs(value) if goal.relative else 1.0)
+    # a setup without an interval has the worst precision
+    return value, limits[:, 0], limits[:, 1], np.where(np.isnan(half), np.inf, half)
+
+
+def predict_sizes(half_widths: Array, size: int, goal: Goal) -> Array:
+    """Predict the seeds that setups need from their `half_widths` after `size` seeds, which fall like 1 / sqrt(n)."""
+    with np.errstate(over="ignore"):
+        return np.minimum(np.ceil(size * (half_widths / goal.half_width) ** 2), goal.max_seeds)
+
+
+def choose_next_sizes(half_widths: Array, size: int, goal: Goal) -> Counts:
+    """Return the number of seeds at the next look: the prediction, at most `GROWTH` * `size`, on the grid of sizes."""
+    wanted = np.clip(predict_sizes(half_widths, size, goal), size + 1, GROWTH * size)
+    steps = np.ceil(np.log(wanted / goal.first) / np.log(STEP) - 1e-9)
+    return np.asarray(np.minimum(np.ceil(goal.first * STEP**steps), goal.max_seeds), dtype=np.int64)
+
+
+@lru_cache
+def compute_look_confidence(confidence: float) -> float:
+    """Return the confidence of each look that gives `confidence` over all looks (O'Brien & Fleming 1979)."""
+    return float(2.0 * scipy.special.ndtr(compute_boundary(confidence, LOOKS)) - 1.0)
+
+
+def compute_boundary(confidence: float, looks: int) -> float:
+    """Return c with P(|W_k| <= c sqrt(K) for k = 1 .. K) = confidence for sums W_k of k standard normal numbers."""
+    points, weights = np.polynomial.legendre.leggauss(200)  # more change the boundary by less than 1e-9
+
+    def outside(constant: float) -> float:  # by recursive integration (Armitage et al. 1969)
+        edge = constant * np.sqrt(looks)
+        nodes = edge * points
+        density = np.exp(-0.5 * nodes**2) / np.sqrt(2.0 * np.pi)
+        steps = np.exp(-0.5 * (nodes[:, None] - nodes) ** 2) / np.sqrt(2.0 * np.pi)
+        for _ in range(looks - 1):
+            density = steps @ (edge * weights * density)
+        return float(edge * weights @ density) - confidence
+
+    return float(scipy.optimize.brentq(outside, 0.1, 10.0, xtol=1e-8))

@@ -15,8 +15,7 @@ import numpy as np
 import scipy  # it imports scipy.linalg at the first use, which takes 0.04 s
 
 from evogt_study.errors import InputError
-from evogt_study.inference.kernels import Array
-from evogt_study.inference.means import student_quantile
+from evogt_study.inference.kernels import Array, student_quantile
 from evogt_study.inference.sensitivity import Moments, compute_noise_grams
 
 Term = tuple[tuple[int, int], ...]  # a product of polynomials, given by (parameter, degree) of each factor

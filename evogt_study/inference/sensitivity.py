@@ -16,9 +16,9 @@ import numpy.typing as npt
 import scipy  # it imports scipy.stats at the first use
 
 from evogt_study.errors import InputError
+from evogt_study.inference import kernels
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.kernels import Array
-from evogt_study.inference.means import fit_blocks, normal_quantile, pseudo_values, resample_sums, student_quantile
+from evogt_study.inference.kernels import Array, normal_quantile, student_quantile
 
 MIN_BLOCKS = 2  # fewer have no spread
 DEPENDENCE_BINS = 4  # ranges of equally many points, whose numbers the chi^2 test compares
@@ -108,7 +108,7 @@ def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
         return values
     base = np.broadcast_to(np.nanmean(values, axis=1, keepdims=True), values.shape)
     if common:
-        means, units = fit_blocks(values)
+        means, units = kernels.fit_blocks(values)
         base = means[:, None] + units - units.mean()
     lost, freedom = int((~there).sum()), (len(values) - common) * (values.shape[1] - 1)
     return np.asarray(base + (np.where(there, values, base) - base) * np.sqrt(freedom / max(freedom - lost, 1)))
@@ -134,7 +134,7 @@ def compute_grid_components(table: Array, *, fresh: bool, confidence: float) -> 
         spread = float(within.var(ddof=1)) / n / noise**2 if n > 1 and noise > 0.0 else 0.0
         freedom = min(freedom, 2.0 / spread) if spread else freedom
         return {u: part for u, part in own.items() if u}, {"run": _make_variance_part(noise, freedom, confidence)}
-    pseudo = compute_grid_effects(pseudo_values(cells).reshape(table.shape))
+    pseudo = compute_grid_effects(kernels.pseudo_values(cells).reshape(table.shape))
     grams = {u: e.T @ e / n for u, e in full.items()}
     mixed = estimate_seed_component(sum((gram for u, gram in grams.items() if u), np.zeros((r, r))), confidence)
     alone = estimate_seed_component(grams[()], confidence)
@@ -212,11 +212,8 @@ def has_spread(values: Array) -> bool:
     return bool(known.size and np.ptp(known) > _MAX_ROUNDING * np.abs(known).max())
 
 
-# --- designs of samples ---------------------------------------------------------------------------------------------
-
-
 def find_saltelli_block(points: Array) -> int:
-    """Return the size 2 D + 2 or D + 2 of blocks A, AB_1 ... AB_D[, BA_1 ... BA_D], B of points (n, D), or zero."""
+    """Return the size 2 D + 2 or D + 2 of Saltelli's blocks A, AB_j, BA_j, B of points (n, D), or zero."""
     count, d = points.shape
     for members in (2 * d + 2, d + 2) if d and count else ():
         if count % members:
@@ -305,7 +302,7 @@ def compute_effects(values: Array, points: Array, levels: int, how: Interval) ->
     delta = levels / (2.0 * (levels - 1.0))
     np.put_along_axis(found, which, np.diff(paths[kept], axis=1) * signs / delta, axis=1)
     mu_star = np.abs(found).mean(axis=0)
-    spread = (resample_sums(np.abs(found).T, how.resamples, how.seed) / count).std(axis=1, ddof=1)
+    spread = (kernels.resample_sums(np.abs(found).T, how.resamples, how.seed) / count).std(axis=1, ddof=1)
     ends = mu_star[:, None] + normal_quantile(how.confidence) * spread[:, None] * [-1.0, 1.0]
     sigma = found.std(axis=0, ddof=1)
     return {"mu": found.mean(axis=0), "mu_star": mu_star, "mu_star_ci": ends, "sigma": sigma, "n_ok": np.array(count)}

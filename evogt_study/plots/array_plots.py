@@ -53,10 +53,7 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
 
 
 def _find_abscissa(data: xr.Dataset, variable: str) -> tuple[xr.Dataset, str]:
-    """Return the data, and the name of the one dimension of a variable besides the axes, or of its coordinate.
-
-    If a coordinate `t` of the runs has the index `t_index`, the returned variable is on a common grid of `t`.
-    """
+    """Return the data and the one dimension of a variable besides the axes, or its coordinate on a common grid."""
     values, own = groups.get_numeric_array(data, variable), groups.find_own_dimensions(data, variable)
     if len(own) != 1:
         known, got = (name for name in map(str, data.data_vars) if is_time_series(data, name)), ", ".join(own)

@@ -1,12 +1,13 @@
-"""Plot one number of each run over axes: distribution, dependence, scatter, trend of a sample, and heat map."""
+"""Plot one number of each run over axes: distribution, dependence, scatter, trend, heat map and comparison."""
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -18,24 +19,27 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from evogt_study.analysis import runs as study_runs
-from evogt_study.analysis.runs import DRAWN, find_points, select_point
+from evogt_study.analysis.comparison import compare
+from evogt_study.analysis.runs import DRAWN, find_finished_keys, find_points, labels_as_typed, select_point
 from evogt_study.errors import InputError
+from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
-from evogt_study.plots.canvas import PlottedFigure, make_panels, wrap_label
+from evogt_study.plots.canvas import PlottedFigure, find_requested_size, make_canvas, make_panels, wrap_label
 from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.variables import CANDIDATE, Status, read_direction, status_codes, to_losses
+from evogt_study.study.case_space import join_names
 
 MAX_POINTS_OF_GROUP = 200  # more points hide each other
 MAX_GROUPS = 24  # along one panel of a distribution: more labels overlap
 MIN_DEPTH = 2.0 * 1.959963984540054**2  # least number 2 z^2 of runs beyond a letter value (Hofmann et al. 2017)
-MAX_SCATTERED = 2000  # points of one series and panel of a scatter
 MAX_MARKED = 60  # points with markers and bars: more would touch
 SLOPE_DASHES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))  # of reference lines
 SPAN = 0.4  # share of the points that determine one value of the trend: Cleveland uses 0.2 to 0.8
 N_PLACES = 60  # points of the line of a trend
 MAX_CELLS = 40  # values of an axis of a heat map
 MAX_WRITTEN = 7, 16  # most cells with numbers in a row of a column and of a page
+MAX_SETUPS, MAX_CONCLUSIONS = 24, 3  # rows of a figure, and conclusions in an alternative text
 _GOLDEN = 0.6180339887498949  # the multiples of this number fill an interval evenly
 
 
@@ -73,13 +77,10 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
 
 
 def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: style.Style, *, many: bool) -> None:
-    """Draw one sample and its median, as points, or as boxes of letter values with points for outer runs.
-
-    Letter values are the quantiles 2^-i and 1 - 2^-i for i = 2, 3, ... with separate 95 % intervals.  Samples of fewer
-    than 16 runs have no boxes.
-    """
+    """Draw one sample and its median, as points, or as boxes of letter values with points for outer runs."""
     points = sample
     if many and len(sample):
+        # the quantiles 2^-i and 1 - 2^-i with separate 95 % intervals: none for fewer than 16 runs
         tails = 0.5 ** np.arange(2, max(0, int(np.floor(np.log2(len(sample) / MIN_DEPTH)))) + 2)
         ends = np.stack([np.quantile(sample, tails), np.quantile(sample, 1.0 - tails)], axis=-1)
         base = np.array(to_rgb(mark.colour))
@@ -105,16 +106,10 @@ def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: st
 
 
 def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw values against x, with a point for each run, or a band, and a line through the medians.
-
-    Bars at the medians show their 95 % intervals.  Rings mark the choices of a pilot.  If x is a recorded variable, the
-    numbers along x are its medians over the groups of runs.  A random sample has a scatter or a trend instead.
-    """
+    """Draw values against an axis, a recorded variable or a sampled parameter, with a line through the medians."""
     if study_runs.is_along_sample(data, request.x):
         return draw_trend(data, variable, request)
-    if study_runs.find_drawn_dimensions(data) and groups.is_measured(
-        data, request
-    ):  # two points of a sample form no group
+    if study_runs.find_drawn_dimensions(data) and groups.is_measured(data, request):  # each run has its own x
         return draw_scatter(data, variable, request)
     runs = _group_along(data, variable, request)
     canvas = make_panels(len(runs.col.values), request)
@@ -140,10 +135,13 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
         bare = data.assign({variable: choice.broadcast_like(data["run_status"]).astype(float)})
         chosen = (_group_along(bare, variable, request).values == 1.0).any(axis=-1)
         for axes, across, up, here in zip(canvas.axes, numbers, medians, chosen, strict=True):
-            axes.plot(
-                across[here], up[here], marker="o", markersize=9.0, markerfacecolor="none", markeredgecolor="black",
-                markeredgewidth=1.2, linestyle="none", zorder=4, gid="chosen",
-            )  # fmt: skip
+            ring: Any = {
+                "markersize": 9.0,
+                "markerfacecolor": "none",
+                "markeredgecolor": "black",
+                "markeredgewidth": 1.2,
+            }
+            axes.plot(across[here], up[here], marker="o", linestyle="none", zorder=4, gid="chosen", **ring)
     canvas.add_series_legend(runs, *references)
     notes = [runs.list_incomplete(groups.MAX_LISTED), "" if choice is None else "ring: the pilot's choice"]
     if runs.largest > 1:
@@ -234,26 +232,21 @@ def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slop
 
 
 def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw a point for each run against x or the rank, and at most `MAX_SCATTERED` points of a series."""
+    """Draw a point for each run against x or the rank.  Axes without a role are in one cloud."""
     x = request.x or "rank"
     wanted = ("hue", "col") if request.col is not None else ("hue",)
     runs, other = (groups.group_runs(data, name, request, wanted=wanted, pooled=True) for name in (variable, x))
     both = np.isfinite(runs.values) & np.isfinite(other.values) & runs.planned
     canvas = make_panels(len(runs.col.values), request)
     canvas.label_panels(runs, other.label)
-    n_omitted = 0
     for panel, one in np.ndindex(both.shape[:2]):
-        there, mark = both[panel, one, 0], style.choose_series_style(one)
-        across, up = other.values[panel, one, 0][there], runs.values[panel, one, 0][there]
-        most = min(len(up), MAX_SCATTERED)
-        kept = np.argsort(up, kind="stable")[np.linspace(0, len(up) - 1, most).round().astype(int)]
-        n_omitted += len(up) - len(kept)
-        style.draw_runs(canvas.axes[panel], across[kept], up[kept], mark, markersize=3.0, alpha=0.6)
+        across, up = (each.values[panel, one, 0][both[panel, one, 0]] for each in (other, runs))
+        style.draw_runs(canvas.axes[panel], across, up, style.choose_series_style(one), markersize=3.0, alpha=0.6)
     for axes in canvas.axes:
         style.scale_axis(axes, "x", other.values[both], style.MIN_LOG_RATIO[other.is_error])
     canvas.scale_values(runs.values[both], runs.is_error)
     canvas.add_series_legend(runs, lines=False)
-    canvas.add_footnote(runs.make_footnote(f"{n_omitted:,} of them are not drawn, evenly chosen" if n_omitted else ""))
+    canvas.add_footnote(runs.make_footnote())
     alt = "No run has a value."
     if both.any():
         ends = [(each.title, each.values[both]) for each in (other, runs)]
@@ -388,3 +381,152 @@ def _annotate_cells(axes: Axes, runs: groups.GroupedRuns, panel: int, norm: Norm
             back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if empty else None
             look: Any = {"color": "white" if dark else "black", "fontsize": style.find_font_size(), "bbox": back}
             axes.text(column, row, text, ha="center", va="center", **look)
+
+
+def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
+    """Draw the effect of each value of `hue`, by default the first axis of strings, over the leader of its setup."""
+    made = request.compared if request.compared is not None else compare_axis(data, variable, request)
+    names, neutral = labels_as_typed(made, made.attrs["dim"]), 1.0 if made.attrs["scale"] == RATIO else 0.0
+    places, dims = [*np.ndindex(made["leader"].shape)], made["leader"].dims
+    more, cells = len(places) - MAX_SETUPS, [made.isel(dict(zip(dims, at, strict=True))) for at in places[:MAX_SETUPS]]
+    # labels of rows take 0.4 of the width; a figure for which a column is too narrow has the width of a page
+    setups, size = _list_setups(made)[:MAX_SETUPS], find_requested_size(request)
+    per_inch = 72.0 / (0.53 * style.find_font_size())
+    width = (size or (style.COLUMN_WIDTH,))[0]
+    longest = max((len(value) for setup in setups for value in setup), default=0)
+    if size is None and longest > int(0.4 * width * per_inch):
+        width = style.TEXT_WIDTH
+    room = int(0.4 * width * per_inch)
+    labels = [wrap_label(style.to_drawable(", ".join(each) or f"all of {variable}", 3 * room), room) for each in setups]
+    left = max(len(line) for label in labels for line in label.split("\n")) / per_inch + 0.35  # ticks and margins
+    beside = max(16, int(14.2 * 8.0 / style.find_font_size("axes.labelsize") * (width - left)))
+    xlabel = wrap_label(f"{groups.make_label(data[variable])}: {_describe_effect(made)}", beside)
+    lines = max(label.count("\n") + 1 for label in labels)
+    pitch = max(0.16 * max(1, len(names) - 1) ** 0.5, 0.04 + 0.125 * lines)
+    height = 0.9 + pitch * len(cells) + 0.14 * max(0, xlabel.count("\n") - 1)
+    canvas = make_canvas(1, 1, (width, height), request)
+    (axes,) = canvas.axes
+    drawn = np.concatenate([np.zeros(0), *(_draw_row(axes, row, cell) for row, cell in enumerate(cells))])
+    axes.axvline(neutral, color=style.QUIET, linewidth=0.8)
+    style.scale_axis(axes, "x", drawn, 3.0 if neutral else np.inf)
+    axes.set_yticks(range(len(cells)), labels=labels)
+    axes.set_ylim(len(cells) - 0.4, -0.6)
+    axes.set_xlabel(xlabel)
+    marks = [style.choose_series_style(one) for one in range(len(names))]
+    handles = [Line2D([], [], color=m.colour, marker=m.marker, markersize=4.5, linestyle="none") for m in marks]
+    title = style.to_drawable(str(made.attrs["dim"]), groups.MAX_LABEL)
+    canvas.add_legend(handles, [style.to_drawable(name) for name in names], title, lines=False)
+    few = sum(not _has_effect(cell) for cell in cells)
+    texts = [
+        f"{100.0 * made.attrs['confidence']:g} % confidence intervals",
+        "open marker: not significantly different from the leader",
+        f"{few} of {len(cells)} setups have too few values to compare" if few else "",
+        f"{more} more setups are not shown" if more > 0 else "",
+    ]
+    canvas.add_footnote("; ".join(filter(None, texts)))
+    meaning = "Effect of each value over the leader of its setup, with confidence intervals."
+    return canvas.finish(f"comparison of {variable}", meaning, *_describe_comparison(data, variable, request, made))
+
+
+def _describe_comparison(data: xr.Dataset, variable: str, request: PlotRequest, made: xr.Dataset) -> tuple[str, str]:
+    """Return the sentence on the compared values, and the alternative text with the first conclusions."""
+    texts = made["conclusion"].values.ravel().tolist()
+    lines = [f"{name}: {text}" if name else text for name, text in zip(name_setups(made), texts, strict=True)]
+    if len(texts) > MAX_CONCLUSIONS:
+        lines[MAX_CONCLUSIONS:] = [f"{len(texts) - MAX_CONCLUSIONS} more setups."]
+    over = tuple(str(made.attrs["over"]).split())
+    chosen = replace(request, x=None, hue=made.attrs["dim"], col=None, over=over)
+    runs = groups.group_runs(data, variable, chosen, wanted=("hue",), pooled=True, max_hue=None)
+    at = "".join(f", at {name} = {value}" for name, value in request.at.items())
+    listed = ((name, join_names(labels_as_typed(made, str(name)), groups.MAX_LISTED)) for name in made["leader"].dims)
+    setups = " and ".join(f"{name} = {values}" for name, values in listed)
+    against = f", for {setups}" if setups else ""
+    sizes = ", ".join(f"{data.sizes[name]:,} values of {name}" for name in over)
+    counts = runs.describe_counts()
+    subject = f"{runs.title} by {runs.hue.list_values()}{against}, over {sizes}{at}; {counts}"
+    return f"Comparison by {made.attrs['dim']}. {' '.join(lines)} {counts}.", subject
+
+
+def _describe_effect(found: xr.Dataset) -> str:
+    """Return the name of the effect, such as "median ratio to the lowest"."""
+    scale, better = str(found.attrs["scale"]), str(found.attrs["better"]) or "lower"
+    kind = {RATIO: "ratio", MARGIN: "wins less losses"}.get(scale, "difference")
+    kinds = {WIN: f"median {kind}", MEAN: f"{kind} of means", GEOMETRIC_MEAN: "ratio of geometric means"}
+    leader = {"lower": "lowest", "higher": "highest"}.get(better, better)
+    return f"{kinds[str(found.attrs['estimand'])]} {'to' if scale == RATIO else 'from'} the {leader}"
+
+
+def _has_effect(cell: xr.Dataset) -> bool:
+    """Return True if a setup has an effect on the scale of the figure."""
+    return bool(cell["leader"].item()) and cell["scale"].item() == cell.attrs["scale"]
+
+
+def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> Array:
+    """Draw the leader of one setup at the neutral value and all other values with intervals.  Return all numbers."""
+    if not _has_effect(cell):
+        return np.zeros(0)
+    effects, limits, p = (cell[name].values for name in ("over_leader", "over_leader_ci", "p_over_leader"))
+    leader, neutral = str(cell["leader"].item()), 1.0 if cell.attrs["scale"] == RATIO else 0.0
+    names, drawn = labels_as_typed(cell, str(cell.attrs["dim"])), list[Array]()
+    for number, name in enumerate(names):
+        colour, _, marker = style.choose_series_style(number)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": "none"}
+        if name == leader:
+            axes.plot([neutral], [row], markersize=4.5, gid="leader", zorder=2.1, **look)
+        elif np.isfinite(effects[number]):
+            height = row + 0.5 * ((number + 0.5) / len(names) - 0.5)
+            if np.isfinite(limits[number]).all():
+                axes.plot(limits[number], [height] * 2, color=colour, linewidth=1.2, gid="interval")
+                drawn.append(limits[number])
+            inside = colour if p[number] <= 1.0 - cell.attrs["confidence"] + 1e-12 else "white"
+            axes.plot(effects[[number]], [height], markersize=4.0, gid="effect", markerfacecolor=inside, **look)
+            drawn.append(effects[[number]])
+    return np.concatenate([np.zeros(0), *drawn])
+
+
+def compare_axis(data: xr.Dataset, variable: str, request: PlotRequest) -> xr.Dataset:
+    """Compare the values of the axis `hue`, or of the first axis of strings, in every setup."""
+    groups.get_numeric_array(data, variable)
+    here, axis, over = _choose_comparison(data, variable, request)
+    if axis is None:
+        least = _find_min_units(data[variable])
+        raise InputError(f"`--hue` must be an axis of several values, and --over must have {least} points")
+    return compare(here[variable], axis, over, planned=find_finished_keys(here))
+
+
+def name_setups(found: xr.Dataset) -> list[str]:
+    """Return the names of the setups of a comparison, such as "epsilon = 0.1, N = 20"."""
+    return [", ".join(each) for each in _list_setups(found)]
+
+
+def _list_setups(found: xr.Dataset) -> list[list[str]]:
+    """Return texts such as "epsilon = 0.1" for each setup and each axis with several values."""
+    names = [str(name) for name in found["leader"].dims if found.sizes[name] > 1]
+    values = product(*(labels_as_typed(found, name) for name in names))
+    return [[f"{name} = {value}" for name, value in zip(names, each, strict=True)] for each in values]
+
+
+def _find_min_units(values: xr.DataArray) -> int:
+    """Return the least number of units for a test of the declared estimand."""
+    return MIN_UNITS[read_direction(values)[1] or WIN]
+
+
+def _choose_comparison(
+    data: xr.Dataset, variable: str, request: PlotRequest
+) -> tuple[xr.Dataset, str | None, tuple[str, ...]]:
+    """Return the selected runs, the axis to compare and the sample.  The axis is None if nothing can be compared."""
+    here = select_point(data, request.at, groups.find_axes(data, variable))
+    axes, over = groups.find_axes(here, variable), tuple(request.over or (DRAWN,))
+    named = [request.hue] if request.hue in axes else [name for name in axes if data[name].dtype.kind in "OU"]
+    found = next((name for name in named if name and here.sizes[name] > 1 and name not in over), None)
+    few = not set(over) <= set(axes) or math.prod(here.sizes[name] for name in over) < _find_min_units(here[variable])
+    return here, None if few else found, over
+
+
+def has_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
+    """Return True if two axis values of a setup have enough runs with values."""
+    here, axis, over = _choose_comparison(data, variable, request)
+    if axis is None:
+        return False
+    present = (abs(here[variable]) < np.inf).sum(over)
+    return bool(((present >= _find_min_units(here[variable])).sum(axis) > 1).any())

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from evogt_study.errors import InputError, shorten
-from evogt_study.plots import groups, style
-from evogt_study.plots.groups import PlotRequest
+from evogt_study.plots import style
+from evogt_study.plots.groups import GroupedRuns, PlotRequest
 
 CSS_PIXELS = 96  # pixels per inch on a page, on every screen
 PANEL_WIDTH = 1.6  # least distance of panels in inches: numbers and label on the left use a third
@@ -78,7 +78,7 @@ class Canvas:
         room = int(14.2 * self.figure.get_figwidth() / self.columns) if self.is_own else width
         return wrap_label(label, min(width, room))
 
-    def label_panels(self, runs: groups.GroupedRuns, xlabel: str) -> None:
+    def label_panels(self, runs: GroupedRuns, xlabel: str) -> None:
         """Set the title and x label of each panel, and the label of the variable at the first panel."""
         for number, axes in enumerate(self.axes):
             axes.set_title(style.to_drawable(runs.col.describe(number)))
@@ -111,18 +111,14 @@ class Canvas:
         rows = -(-len(labels) // columns) + (title.count("\n") + 1 if title else 0)
         self.grow(0.05 + 0.145 * rows)
 
-    def add_series_legend(
-        self, runs: groups.GroupedRuns, *more: Line2D, lines: bool = True, markers: bool = True
-    ) -> None:
+    def add_series_legend(self, runs: GroupedRuns, *more: Line2D, lines: bool = True, markers: bool = True) -> None:
         """Add the legend of the series and of further lines.  Series are lines, markers or both."""
         series = runs.hue.values if runs.hue.name else ()
-        handles = [
-            Line2D(
-                [], [], color=mark.colour, linestyle=mark.dashes if lines else "none", linewidth=1.2, markersize=4.2,
-                marker=mark.marker if markers else None,
-            )
-            for mark in map(style.choose_series_style, range(len(series)))
-        ]  # fmt: skip
+        handles = []
+        for mark in map(style.choose_series_style, range(len(series))):
+            dashes: Any = mark.dashes if lines else "none"
+            marker = mark.marker if markers else None
+            handles.append(Line2D([], [], color=mark.colour, linestyle=dashes, marker=marker, lw=1.2, markersize=4.2))
         labels = [*map(style.to_drawable, series), *(str(line.get_label()) for line in more)]
         title = wrap_label(runs.hue.label, LABEL_WIDTH) if series else ""
         self.add_legend([*handles, *more], labels, title, lines=lines)
@@ -177,7 +173,7 @@ class Canvas:
 
 
 def make_canvas(rows: int, columns: int, size: tuple[float, float], request: PlotRequest, **subplots: Any) -> Canvas:
-    """Return a canvas of `size` inches, or of rcParams, with rows x columns axes, or with those of the request."""
+    """Return a canvas of `size` inches with rows x columns axes, or with the axes or the figure of the request."""
     ax = request.ax
     if ax is not None and not isinstance(ax, Figure):
         given = [ax] if isinstance(ax, Axes) else list(np.ravel(np.asarray(ax, dtype=object)))

@@ -14,10 +14,8 @@ import xarray as xr
 from evogt_study.analysis.runs import KEYS, find_drawn_dimensions, mark_first, number_runs, numeric_variables
 from evogt_study.analysis.tables import user_variables
 from evogt_study.errors import InputError, name_error
-from evogt_study.plots import array_plots, groups, style
-from evogt_study.plots.axis_plots import draw_dependence, draw_distribution, draw_heat_map, draw_scatter, draw_trend
+from evogt_study.plots import array_plots, axis_plots, groups, style
 from evogt_study.plots.canvas import PlottedFigure, join_sentences
-from evogt_study.plots.comparison import draw_comparison, has_comparison
 from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.variables import CANDIDATE, HEADLINE, LABEL, PILOT, RUN_METADATA, Status, status_codes
 
@@ -128,9 +126,6 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     raise InputError(f"{message}. For the error messages, run `evogt status`.")
 
 
-# Tests of a variable that a kind fits
-
-
 def _list_numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) -> list[str]:
     """Return the numeric axes with several values that are not fixed and not part of the sample."""
     unsuitable = {*groups.find_sample(data, request), *request.at}
@@ -173,13 +168,13 @@ def _is_field(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
 
 
 KINDS: Mapping[str, PlotKind] = {
-    "distribution": PlotKind(draw_distribution, _has_distribution),
-    "dependence": PlotKind(draw_dependence, lambda *given: len(_list_numeric_axes(*given)) > 0),
-    "heat_map": PlotKind(draw_heat_map, lambda *given: len(_list_numeric_axes(*given)) > 1),
-    "trend": PlotKind(draw_trend, _has_trend),
+    "distribution": PlotKind(axis_plots.draw_distribution, _has_distribution),
+    "dependence": PlotKind(axis_plots.draw_dependence, lambda *given: len(_list_numeric_axes(*given)) > 0),
+    "heat_map": PlotKind(axis_plots.draw_heat_map, lambda *given: len(_list_numeric_axes(*given)) > 1),
+    "trend": PlotKind(axis_plots.draw_trend, _has_trend),
     "time_series": PlotKind(array_plots.draw_time_series, array_plots.is_time_series, of_arrays=True),
     "spectrum": PlotKind(array_plots.draw_spectrum, _is_spectrum, of_arrays=True),
-    "scatter": PlotKind(draw_scatter, _has_rank),
-    "comparison": PlotKind(draw_comparison, has_comparison),
+    "scatter": PlotKind(axis_plots.draw_scatter, _has_rank),
+    "comparison": PlotKind(axis_plots.draw_comparison, axis_plots.has_comparison),
     "fields": PlotKind(array_plots.draw_fields, _is_field, of_arrays=True),
 }

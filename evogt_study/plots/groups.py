@@ -182,10 +182,9 @@ class GroupedRuns:
             place = tuple(map(int, np.unravel_index(int(position), values.shape)))
             where = self.describe_group(*place)
             ends.append(f"{values[place]:.3g}" + (f" ({where})" if where else ""))
-        span = " to ".join(dict.fromkeys(ends))
+        span = f"from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else ends[0]
         counts = "; ".join(filter(None, [self.describe_counts(), self.list_incomplete()]))
-        what = what or f"{'Medians' if self.over else 'Values'} of"
-        return f"{what} {self.title}: {'from ' if ' to ' in span else ''}{span}. {counts}."
+        return f"{what or ('Medians of' if self.over else 'Values of')} {self.title}: {span}. {counts}."
 
     def make_footnote(self, *more: str) -> str:
         """Return the note below a figure."""
@@ -196,11 +195,7 @@ def group_runs(
     data: xr.Dataset, variable: str, request: PlotRequest, *, wanted: Sequence[str] = ROLES, numeric: bool = False,
     pooled: bool = False, max_x: int | None = None, max_hue: int | None = MAX_SERIES, own: bool = False,
 ) -> GroupedRuns:  # fmt: skip
-    """Group the runs of a variable.  Raises InputError for an axis that does not exist.
-
-    With `pooled`, axes without a role join the sample, else they have their first value.  `max_x` and `max_hue` limit
-    the values along x and the series.  With `own`, the variable may have further dimensions.
-    """
+    """Group the runs of a variable.  Axes without a role join the sample if `pooled`, else have their first value."""
     get_numeric_array(data, variable)
     if variable not in data.data_vars:  # a coordinate over some axes of the study
         bare = data.reset_coords(variable)

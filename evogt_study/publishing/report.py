@@ -30,8 +30,8 @@ from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import Completeness, ParameterError, cut
 from evogt_study.methods.protocol import find_problem_kind
 from evogt_study.plots import catalogue
+from evogt_study.plots.axis_plots import compare_axis, has_comparison, name_setups
 from evogt_study.plots.canvas import PlottedFigure
-from evogt_study.plots.comparison import compare_axis, has_comparison, name_setups
 from evogt_study.plots.groups import PlotRequest, make_title
 from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
 from evogt_study.results.dataset import DECLARATION

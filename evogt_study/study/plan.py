@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import InputError, ParameterError, PilotError, StudyError, shorten
-from evogt_study.inference.intervals import MIN_UNITS
-from evogt_study.inference.sequential import Decision, Goal, decide
+from evogt_study.inference.intervals import MIN_UNITS, Decision, Goal, decide
 from evogt_study.methods.code import Alternatives, MethodSpec, UserCode
 from evogt_study.methods.current_run import SEED
 from evogt_study.methods.loading import METHOD, load_method

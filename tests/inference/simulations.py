@@ -15,11 +15,19 @@ import xarray as xr
 
 from evogt_study.analysis.statistics import summary
 from evogt_study.inference import comparisons
-from evogt_study.inference.intervals import Interval, interval, share_interval
+from evogt_study.inference.intervals import (
+    FIRST,
+    Goal,
+    Interval,
+    choose_next_sizes,
+    compute_look,
+    decide,
+    interval,
+    share_interval,
+)
 from evogt_study.inference.kernels import HEAVY, tail_index
 from evogt_study.inference.polynomial_chaos import compute_shapley_effects
 from evogt_study.inference.sensitivity import describe_dependence
-from evogt_study.inference.sequential import FIRST, Goal, choose_next_sizes, compute_look, decide
 
 SEED = 20_261_122
 SAMPLES = 10_000

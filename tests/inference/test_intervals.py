@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from evogt_study.inference import kernels
-from evogt_study.inference import means as resampling
+from evogt_study.inference import kernels as resampling
 from evogt_study.inference.intervals import Interval, interval, ratio_interval
 from evogt_study.inference.kernels import kernel_of
 

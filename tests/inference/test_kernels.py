@@ -9,8 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import ratio_error, standard_error
-from evogt_study.inference.kernels import kernel_of, largest_share, tail_index
-from evogt_study.inference.means import resample_statistic
+from evogt_study.inference.kernels import kernel_of, largest_share, resample_statistic, tail_index
 
 RELAXED = settings(deadline=None, max_examples=100)  # machines are shared
 REFERENCES = {

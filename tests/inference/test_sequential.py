@@ -5,8 +5,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from evogt_study.inference.intervals import Interval, interval
-from evogt_study.inference.sequential import FIRST, GROWTH, Goal, compute_boundary, compute_look_confidence, decide
+from evogt_study.inference.intervals import (
+    FIRST,
+    GROWTH,
+    Goal,
+    Interval,
+    compute_boundary,
+    compute_look_confidence,
+    decide,
+    interval,
+)
 
 VALUES = np.random.default_rng(4).lognormal(-5.0, 0.7, 3000)
 

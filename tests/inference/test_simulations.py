@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import simulations
 
-from evogt_study.inference.intervals import Interval
-from evogt_study.inference.sequential import Goal
+from evogt_study.inference.intervals import Goal, Interval
 
 
 def test_default_intervals_cover_more_than_students_and_percentiles_and_pool_by_seeds():

@@ -9,7 +9,7 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.analysis.runs import Design
 from evogt_study.errors import InputError
-from evogt_study.inference.means import fit_blocks, pseudo_values
+from evogt_study.inference.kernels import fit_blocks, pseudo_values
 from evogt_study.inference.sensitivity import compute_grid_components
 
 

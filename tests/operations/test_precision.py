@@ -6,7 +6,7 @@ import xarray as xr
 
 import evogt_study as evs
 from evogt_study.errors import StudyError
-from evogt_study.inference.sequential import Goal, decide
+from evogt_study.inference.intervals import Goal, decide
 from evogt_study.operations.run import run_task
 from evogt_study.schema.variables import COORDINATES
 from evogt_study.workers.dask_executor import start_local_cluster

@@ -10,8 +10,8 @@ import xarray as xr
 from drawable import check_layout, draw, footnote_of, lines_of, request_of, small_result
 
 import evogt_study as evs
+from evogt_study.plots.axis_plots import MAX_CONCLUSIONS, MAX_SETUPS, has_comparison
 from evogt_study.plots.catalogue import choose_plots
-from evogt_study.plots.comparison import MAX_CONCLUSIONS, MAX_SETUPS, has_comparison
 from evogt_study.plots.groups import PlotRequest
 
 RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"

@@ -256,15 +256,11 @@ def test_a_spectrum_falls_from_one_and_is_cut_at_the_root_of_each_tau():
         assert sorted({line.get_ydata()[0] for line in drawn}) == pytest.approx(roots)
 
 
-def test_a_scatter_has_each_run_and_thins_a_large_cloud():
+def test_a_scatter_has_each_run():
     data = small_result()
     drawn = points_of(draw(data, "scatter").figure.axes[0])
     expected = np.stack([data["rank"].values.ravel(), data["error"].values.ravel()], axis=1)
     np.testing.assert_allclose(drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)])
-    large = many(5000, ("a",)).assign(other=lambda data: data["error"] * 2)
-    figure = draw(large, "scatter", x="other").figure
-    assert len(points_of(figure.axes[0])) == 2000
-    assert "3,000 of them are not drawn, evenly chosen" in footnote_of(figure)
 
 
 def test_a_trend_is_a_smooth_line_through_the_runs_of_a_sample(sample):
