@@ -92,8 +92,7 @@ def mark_runs(
     table = ordered.values.reshape(*ordered.shape[: ordered.ndim - len(dims)], -1)
     if paired not in numbers.dims:
         return ordered.copy(data=mark_first(table).reshape(ordered.shape))
-    there = table >= 0
-    pairs = np.moveaxis(np.where(there, table, -1), -2, -1)
+    there, pairs = table >= 0, np.moveaxis(table, -2, -1)
     joint = np.unique(pairs.reshape(-1, pairs.shape[-1]), axis=0, return_inverse=True)[1].reshape(pairs.shape[:-1])
     return ordered.copy(data=(mark_first(joint)[..., None, :] & there).reshape(ordered.shape))
 
@@ -142,7 +141,7 @@ def lay_out_units(
     if units is None:
         named = [DRAWN] if DRAWN in over else [dim for dim in over if dim not in own]
     else:
-        named = each_once(units)
+        named = list_unique(units)
         unknown = [str(dim) for dim in named if dim not in over]
         if unknown or not named:
             raise InputError(f"`units` must be among {', '.join(over)}, got {', '.join(unknown) or 'no name'}")
@@ -153,24 +152,24 @@ def lay_out_units(
     return Layout(dims, count, within, places, unit, mark_runs(values, dims, planned, paired=paired))
 
 
-def each_once(names: str | Iterable[str]) -> list[str]:
+def list_unique(names: str | Iterable[str]) -> list[str]:
     """Return one or several names as a list without duplicates."""
     return list(dict.fromkeys(names)) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
 
 
-def numeric_variables(data: xr.Dataset) -> list[str]:
+def list_numeric_variables(data: xr.Dataset) -> list[str]:
     """Return the names of the numeric variables."""
     return [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
 
 
-def labels_as_typed(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
+def list_labels(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as a user types them, or positions without a coordinate."""
     return [text_label(to_canonical(label)) for label in values[dim].values]
 
 
 def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as headings, with the name of the dimension before numbers."""
-    found = labels_as_typed(values, dim)
+    found = list_labels(values, dim)
     return found if values[dim].dtype.kind in "OU" else [f"{dim}={label}" for label in found]
 
 
@@ -186,7 +185,7 @@ def find_position(values: xr.DataArray | xr.Dataset, dim: str, label: object) ->
     """Return the position of a coordinate value or its string.  Raises InputError for an unknown value."""
     found = find_value([to_canonical(each) for each in values[dim].values], str(label))
     if found is None:
-        raise ParameterError(dim, f"one of {join_names(labels_as_typed(values, dim))}", label)
+        raise ParameterError(dim, f"one of {join_names(list_labels(values, dim))}", label)
     return found
 
 
@@ -270,7 +269,7 @@ class Design:
         runs = xr.ones_like(ok) if keys is None else keys if keys.dtype.kind == "b" else keys != ""
         unknown = keys is None and not bool(ok.all())
         assumed = ("missing values count as failed runs, because no run keys show excluded cases",) * unknown
-        stated = {dim: design_of(values, dim) for dim in find_sample_dimensions(values) if dim in dims}
+        stated = {dim: read_design(values, dim) for dim in find_sample_dimensions(values) if dim in dims}
         rules = {dim: str(each.get("rule", each.get("kind", "unstated"))) for dim, each in stated.items()}
         samples = tuple(Sample(dim, tuple(_find_parameters(values, dim)), rule) for dim, rule in rules.items())
         axes = tuple(dim for dim in dims if dim not in (DRAWN, *rules))
@@ -317,7 +316,7 @@ def _find_streams(
         chosen = json.loads(str(stated)).get("common", ALL) if stated else ALL
         if stated is None and parameters:
             assumed = ("seeds count as common to all runs, because the result does not state the streams",)
-    names = [] if chosen in (None, NONE) else list(parameters) if chosen == ALL else each_once(chosen or ())
+    names = [] if chosen in (None, NONE) else list(parameters) if chosen == ALL else list_unique(chosen or ())
     if common not in (None, ALL, NONE) and (unknown := [name for name in names if name not in parameters]):
         raise InputError(f"`common` must be all, none or some of {', '.join(parameters)}, got {', '.join(unknown)}")
     # along a sample a seed is one stream if it is one along all of its parameters
@@ -337,7 +336,7 @@ class SamplePoints:
     levels: int
 
 
-def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]:
+def read_design(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]:
     """Return the design that the attributes of a dimension state, or an empty mapping."""
     with suppress(ValueError):
         found = json.loads(str(data[dim].attrs.get(DESIGN, "{}"))) if dim in data.coords else {}
@@ -349,13 +348,13 @@ def find_sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
     """Return dimensions along which several parameters vary, with stated designs first."""
     names = [str(dim) for dim in data.dims if dim != DRAWN]
     # a single one may follow an axis by a rule, as gamma follows the dictionary
-    along = [name for name in names if design_of(data, name) or len(_find_parameters(data, name)) > 1]
-    return sorted(along, key=lambda dim: not design_of(data, dim))
+    along = [name for name in names if read_design(data, name) or len(_find_parameters(data, name)) > 1]
+    return sorted(along, key=lambda dim: not read_design(data, dim))
 
 
 def find_drawn_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
     """Return the dimensions whose design states a sample."""
-    return tuple(str(dim) for dim in data.dims if design_of(data, str(dim)).get("kind") == "sample")
+    return tuple(str(dim) for dim in data.dims if read_design(data, str(dim)).get("kind") == "sample")
 
 
 def is_along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
@@ -383,13 +382,13 @@ def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[
             own, column = np.unique(column.astype(str), return_inverse=True)
         columns.append(np.asarray(column, dtype=float)[places[dims.index(dim)]])
         strings.append(tuple(map(str, own)))
-    points, levels = np.stack(columns, axis=-1), int(str(design_of(values, dims[0]).get("levels", _LEVELS)))
+    points, levels = np.stack(columns, axis=-1), int(str(read_design(values, dims[0]).get("levels", _LEVELS)))
     return SamplePoints(tuple(along), points, tuple(dims), DRAWN in over, tuple(strings), along, levels)
 
 
 def _find_parameters(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the parameters of a dimension from its design, its coordinates or its own name."""
-    stated = design_of(values, dim).get("parameters")
+    stated = read_design(values, dim).get("parameters")
     own = [str(name) for name, coord in values.coords.items() if coord.dims == (dim,) and name not in (dim, KEYS)]
     if isinstance(stated, dict):
         return [name for name in map(str, stated) if name in own]

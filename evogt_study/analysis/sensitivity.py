@@ -12,12 +12,12 @@ import xarray as xr
 
 from evogt_study.analysis import runs as study_runs
 from evogt_study.analysis import statistics
-from evogt_study.analysis.runs import DRAWN, GIVEN, Design, SamplePoints, design_of, find_points
+from evogt_study.analysis.runs import DRAWN, GIVEN, Design, SamplePoints, find_points, read_design
 from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, keep_coordinates
 from evogt_study.errors import InputError
 from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.kernels import Array, Bools, divide, logarithms, without_infinite
+from evogt_study.inference.kernels import Array, Bools, divide, drop_infinite, logarithms
 from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, compute_fit_moments, compute_shapley_effects
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, read_direction, status_codes
 
@@ -105,7 +105,7 @@ def sensitivity(
 
     def on_samples(samples: Array, once: Bools) -> list[Array]:
         rows, there = samples.reshape(shape), once.reshape(shape)
-        found = estimator.compute(without_infinite(rows))
+        found = estimator.compute(drop_infinite(rows))
         units = there.any(axis=2).reshape(len(rows), -1, estimator.members).any(axis=2).sum(axis=1)
         known, infinite = ((each(rows) & there).sum(axis=(1, 2)) for each in (lambda a: ~np.isnan(a), np.isinf))
         every = (*found, units, known, there.sum(axis=(1, 2)), infinite)
@@ -256,7 +256,7 @@ def check_known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
         return found
     dims = [dim for dim in found.attrs["over"].split(", ") if dim != DRAWN]
     points = math.prod(values.sizes[dim] for dim in dims)
-    if points < MIN_POINTS and not any(design_of(values, dim) for dim in dims):
+    if points < MIN_POINTS and not any(read_design(values, dim) for dim in dims):
         message = f"`over` must name a sample of at least {MIN_POINTS} points, got {', '.join(dims)} with {points}"
         raise InputError(f"{message}. Use evs.variance_shares for axes")
     numbers = _to_numbers(values, log=False)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.runs import check_array, count_runs, each_once, lay_out_units, number_planned_runs
+from evogt_study.analysis.runs import check_array, count_runs, lay_out_units, list_unique, number_planned_runs
 from evogt_study.errors import IncompleteError, InputError, ParameterError, suggest, warn
 from evogt_study.inference import intervals, kernels
 from evogt_study.inference.intervals import Interval, share_interval, standard_error
-from evogt_study.inference.kernels import HEAVY, STATISTICS, Array, Bools, Counts, Kernel, kernel_of, probability_of
+from evogt_study.inference.kernels import HEAVY, STATISTICS, Array, Bools, Counts, Kernel, find_kernel, read_probability
 from evogt_study.schema.variables import TRUTH_MEANINGS
 from evogt_study.storage.arrays import iterate_slabs
 
@@ -105,7 +105,7 @@ def check_dimension_names(dims: Iterable[Hashable], columns: Collection[str]) ->
 def check_dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
     """Return the dimensions `over` without duplicates.  Raises InputError for unknown dimensions or other values."""
     check_array(values)
-    dims = each_once(over)
+    dims = list_unique(over)
     unknown = [str(dim) for dim in dims if dim not in values.dims]
     if unknown or not dims:
         known = f"{values.name or 'the values'} ({', '.join(map(str, values.dims))})"
@@ -205,7 +205,7 @@ def summary(
     >>> summary(x, statistics="mean")["mean"].values
     array([3., 2.])
     """
-    dims, names = check_dimensions(values, over), each_once(statistics)
+    dims, names = check_dimensions(values, over), list_unique(statistics)
     check_options(missing=(missing, MISSING), incomplete=(incomplete, INCOMPLETE))
     parsed = {name: _parse_statistic(name, interval) for name in names}
     computed = {name: _make_kernel(of, kind, interval) for name, (of, kind) in parsed.items()}
@@ -274,7 +274,7 @@ def _parse_statistic(name: str, how: Interval) -> tuple[str, str]:
     """Return the statistic and the suffix ("", "_ci", "_se") of a name.  Raises ParameterError for unknown names."""
     kind = _INTERVAL if name == CI else next((end for end in (_INTERVAL, _ERROR) if name.endswith(end)), "")
     of = how.of if name == CI else name.removesuffix(kind)
-    if of not in STATISTICS and probability_of(of) is None:
+    if of not in STATISTICS and read_probability(of) is None:
         known = f"{', '.join(STATISTICS)}, a quantile in percent like q25, one of these with _ci or _se, or {CI}"
         raise ParameterError("statistic", f"one of {known}", name)
     return of, kind
@@ -286,7 +286,7 @@ def _make_kernel(of: str, kind: str, how: Interval) -> Kernel:
         return partial(intervals.interval, how=how if of == how.of else replace(how, of=of, method=""))
     if kind == _ERROR:
         return partial(standard_error, of=of)
-    kernel = kernel_of(of)[0]
+    kernel = find_kernel(of)[0]
     return lambda units: kernel(units.reshape(*units.shape[:-2], units.shape[-2] * units.shape[-1]))
 
 
@@ -319,7 +319,7 @@ def _are_two_valued(values: xr.DataArray) -> bool:
 
 def _describe_statistic(of: str, kind: str, how: Interval, pooled: bool, share: bool) -> str:
     """Return the long name of a statistic, interval or standard error."""
-    text = kernel_of(of)[1]
+    text = find_kernel(of)[1]
     if kind == _INTERVAL:
         method = how.chosen if of == how.of else Interval(of).chosen
         method = "percentile" if pooled and method == "bonett" else method  # units of several values
@@ -385,7 +385,7 @@ def observed_orders(
     numeric = [str(name) for name, coord in values.coords.items() if coord.ndim == 1 and coord.dtype.kind in "iuf"]
     if along not in numeric or along not in values.dims:
         raise InputError(f"`along` must be a numeric axis, got {along!r}. {suggest(along, numeric)}")
-    steps, dims, kernel = values[along].values.astype(float), each_once(over), kernel_of(of)[0]
+    steps, dims, kernel = values[along].values.astype(float), list_unique(over), find_kernel(of)[0]
     if not (steps > 0.0).all() or len(np.unique(steps)) < len(steps):
         raise InputError(f"`along` must be an axis of different positive numbers, got {along} = {steps.tolist()}")
     if dims:

@@ -18,13 +18,13 @@ import xarray as xr
 from evogt_study.analysis import runs as study_runs
 from evogt_study.analysis import statistics as estimates
 from evogt_study.analysis.comparison import check_paired_dimensions
-from evogt_study.analysis.runs import DRAWN, find_position, labels_as_typed, list_headings
+from evogt_study.analysis.runs import DRAWN, find_position, list_headings, list_labels
 from evogt_study.analysis.sensitivity import OTHER, PARAMETER, STATUS, check_known, sensitivity
 from evogt_study.analysis.statistics import BOUND, COUNTS, NOTE, check_options, reduce_blocks, summary
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import Interval, ratio_interval
-from evogt_study.inference.kernels import HEAVY, Array, Bools, Counts, unit_sums
+from evogt_study.inference.kernels import HEAVY, Array, Bools, Counts, sum_units
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import HEADLINE, RUN_METADATA
 from evogt_study.text import escape_text
@@ -307,16 +307,16 @@ def _join_statistics(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
     return xr.concat(list(statistics.values()), along, **options).assign_coords({"variable": along})
 
 
-def user_variables(data: xr.Dataset) -> list[str]:
+def list_user_variables(data: xr.Dataset) -> list[str]:
     """Return the names of numeric variables except run metadata: headlines first, then scalars of a run."""
-    names = [name for name in study_runs.numeric_variables(data) if name not in RUN_METADATA]
+    names = [name for name in study_runs.list_numeric_variables(data) if name not in RUN_METADATA]
     axes = data["run_status"].dims if "run_status" in data else data.dims
     return sorted(names, key=lambda name: (data[name].attrs.get(HEADLINE) != 1, not set(data[name].dims) <= set(axes)))
 
 
 def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
-    """Return the named variables, by default the first of `user_variables`.  Raises InputError for unknown names."""
-    known = user_variables(data)
+    """Return the named variables, by default the first user variable.  Raises InputError for unknown names."""
+    known = list_user_variables(data)
     if not names and not known:
         raise InputError("the result has no variable with numbers")
     for name in names:
@@ -340,7 +340,7 @@ def ratio_of_means(
         there = pairs & ~np.isnan(samples).any(axis=-2)
         with np.errstate(invalid="ignore", over="ignore"):
             sides = (laid_out.blocks(np.where(there, samples[..., side, :], np.nan)) for side in (0, 1))
-            above, below = (np.divide(*unit_sums(each)) for each in sides)
+            above, below = (np.divide(*sum_units(each)) for each in sides)
         rows = [each.reshape(-1, each.shape[-1]) for each in (above, below)]
         limits = ratio_interval(rows[0], rows[1], request.interval, logarithmic=True)
         limits[kernels.count(rows[0]) < request.interval.min_units] = np.nan
@@ -358,10 +358,10 @@ def ratio_of_means(
 def format_comparison(found: xr.Dataset) -> str:
     """Return a comparison as text: the conclusions, a table with the values of each setup, and the notes."""
     dim, rest = str(found.attrs["dim"]), [str(each) for each in found["leader"].dims]
-    form, names = NumberFormat(3), labels_as_typed(found, dim)
+    form, names = NumberFormat(3), list_labels(found, dim)
     sentences, body, notes = [], [], dict[str, None]()
     for place, labels in zip(
-        np.ndindex(*found["leader"].shape), product(*(labels_as_typed(found, each) for each in rest)), strict=True
+        np.ndindex(*found["leader"].shape), product(*(list_labels(found, each) for each in rest)), strict=True
     ):
         cell = found.isel(dict(zip(rest, place, strict=True)))
         where = ", ".join(f"{name} = {label}" for name, label in zip(rest, labels, strict=True))
@@ -406,7 +406,7 @@ def format_orders(
         return none if not math.isfinite(value) else f"${text}$" if form == "latex" else text
 
     labels = [" ".join(each) for each in product(*(list_headings(found, dim) for dim in rest))]
-    header, body = [along], [[label] for label in [*labels_as_typed(found, along), "slope"]]
+    header, body = [along], [[label] for label in [*list_labels(found, along), "slope"]]
     for place, label in zip(np.ndindex(*found["slope"].shape), labels, strict=True):
         one = found.isel(dict(zip(rest, place, strict=True)))
         if not (one["n_planned"] > 0).any():

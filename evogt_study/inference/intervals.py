@@ -15,7 +15,7 @@ import scipy  # it imports scipy.special and scipy.optimize at the first use
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels
-from evogt_study.inference.kernels import Array, Counts, divide, kernel_of, logarithms, probability_of, unit_sums
+from evogt_study.inference.kernels import Array, Counts, divide, find_kernel, logarithms, read_probability, sum_units
 
 CONFIDENCE = 0.95
 RESAMPLES, BOOTSTRAP_SEED = 999, 0  # 25 resamples beyond each 2.5 % quantile; 1999 resamples had the same coverage
@@ -78,8 +78,9 @@ class Interval:
     min_units: int = MIN_UNITS
 
     def __post_init__(self) -> None:
-        kernel_of(self.of)
-        for_mean, is_fit = self.method in _OF_MEANS_ONLY, self.method != "order" or probability_of(self.of) is not None
+        find_kernel(self.of)
+        for_mean = self.method in _OF_MEANS_ONLY
+        is_fit = self.method != "order" or read_probability(self.of) is not None
         checks = (
             ("method", f"one of {', '.join(_METHODS)}", self.method in ("", *_METHODS), ""),
             ("confidence", "in (0, 1)", 0.0 < self.confidence < 1.0, "use e.g. 0.95"),
@@ -101,7 +102,7 @@ class Interval:
             return self.method
         if self.of in _OF_MEANS:
             return "bootstrap-t"
-        return "order" if probability_of(self.of) is not None else "bonett" if self.of == "std" else "percentile"
+        return "order" if read_probability(self.of) is not None else "bonett" if self.of == "std" else "percentile"
 
 
 def interval(samples: Array, how: Interval) -> Array:
@@ -110,20 +111,20 @@ def interval(samples: Array, how: Interval) -> Array:
     rows = samples.reshape(math.prod(lead), units, within)
     few = (~np.isnan(rows)).any(axis=-1).sum(axis=-1) < how.min_units
     with np.errstate(over="ignore"):
-        known = rows if how.chosen == "order" else kernels.without_infinite(rows)
+        known = rows if how.chosen == "order" else kernels.drop_infinite(rows)
         found = _compute_limits(known, how)
         found[few] = _compute_limits(known[few], replace(how, method="student")) if how.of in _OF_MEANS else np.nan
     return found.reshape(*lead, 2)
 
 
 def _compute_limits(rows: Array, how: Interval) -> Array:
-    probability = probability_of(how.of)
+    probability = read_probability(how.of)
     if how.chosen == "order" and probability is not None:
         return kernels.quantile_interval(rows, probability, how.confidence)
     if how.of == "mean":
-        return ratio_interval(*unit_sums(rows), how)
+        return ratio_interval(*sum_units(rows), how)
     if how.of == "geometric_mean" and how.chosen in _OF_MEANS_ONLY:
-        found = np.exp(ratio_interval(*unit_sums(logarithms(rows)), how))
+        found = np.exp(ratio_interval(*sum_units(logarithms(rows)), how))
         # `logarithms` has left these values out, as if they were missing
         found[np.asarray((rows <= 0.0).any(axis=(-2, -1)))] = np.nan
         return found
@@ -170,7 +171,7 @@ def _compute_fit_interval(fit: kernels.Fit, how: Interval, logarithmic: bool) ->
 
 def share_interval(samples: Array, confidence: float) -> Array:
     """Return Wilson's interval of the share of ones in samples (..., n, k), as (..., 2)."""
-    sums, counts = unit_sums(samples)
+    sums, counts = sum_units(samples)
     n, total = kernels.count(counts), np.nansum(counts, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         share, k = divide(np.nansum(sums, axis=-1), total), total / n
@@ -191,7 +192,7 @@ def share_interval(samples: Array, confidence: float) -> Array:
 
 def _compute_bootstrap_interval(rows: Array, how: Interval) -> Array:
     """Return the percentile interval or Bonett's interval of a statistic, (m, n, k) -> (m, 2)."""
-    found, kernel = np.full((len(rows), 2), np.nan), kernel_of(how.of)[0]
+    found, kernel = np.full((len(rows), 2), np.nan), find_kernel(how.of)[0]
     units = np.asarray(~np.isnan(rows).all(axis=-1), dtype=bool)
     counts = units.sum(axis=-1)
     # rows with equally many units are resampled in one call
@@ -227,13 +228,13 @@ def _compute_bonett_interval(rows: Array, confidence: float) -> Array:
 def standard_error(samples: Array, of: str) -> Array:
     """Return the standard error of a statistic, (..., n, k) -> (...), or NaN if it is unknown."""
     *lead, units, within = samples.shape
-    rows = kernels.without_infinite(samples.reshape(math.prod(lead), units, within))
-    flat, kernel, probability = rows.reshape(len(rows), units * within), kernel_of(of)[0], probability_of(of)
+    rows = kernels.drop_infinite(samples.reshape(math.prod(lead), units, within))
+    flat, kernel, probability = rows.reshape(len(rows), units * within), find_kernel(of)[0], read_probability(of)
     found = np.full(len(rows), np.nan)
     if of == "mean":
-        found = ratio_error(*unit_sums(rows))
+        found = ratio_error(*sum_units(rows))
     elif of == "geometric_mean":
-        found = kernel(flat) * ratio_error(*unit_sums(logarithms(rows)))
+        found = kernel(flat) * ratio_error(*sum_units(logarithms(rows)))
     elif (kernels.count(rows) > 1).any() and of not in ("min", "max"):
         for row, there in enumerate(values[~np.isnan(values).all(axis=-1)] for values in rows):
             if len(there) > 1:
@@ -332,7 +333,7 @@ def compute_look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array
         limits = ratio_interval(above, below, how, logarithmic=True)
     else:
         values = samples[:, 0]
-        value, limits = kernel_of(how.of)[0](values), interval(values[:, :, None], how)
+        value, limits = find_kernel(how.of)[0](values), interval(values[:, :, None], how)
         few = kernels.count(values) < how.min_units
         limits[few] = np.nan  # a narrow interval of few values stops early
         for row in np.flatnonzero(~few) if goal.statistic == "mean" else ():

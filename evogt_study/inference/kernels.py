@@ -97,7 +97,7 @@ def logarithms(samples: Array) -> Array:
         return np.where(samples > 0.0, np.log(samples), np.nan)
 
 
-def without_infinite(rows: Array) -> Array:
+def drop_infinite(rows: Array) -> Array:
     """Return samples (m, n, k), with NaN for all values of a sample that has an infinite value."""
     return np.where(np.isinf(rows).any(axis=(-2, -1), keepdims=True), np.nan, rows)
 
@@ -114,17 +114,17 @@ STATISTICS: Mapping[str, tuple[Kernel, str]] = {  # kernels and long names
 }  # fmt: skip
 
 
-def kernel_of(name: str) -> tuple[Kernel, str]:
+def find_kernel(name: str) -> tuple[Kernel, str]:
     """Return the kernel and long name of a statistic.  Raises ParameterError for an unknown name."""
     if name in STATISTICS:
         return STATISTICS[name]
-    probability = probability_of(name)
+    probability = read_probability(name)
     if probability is None:
         raise ParameterError("statistic", f"one of {', '.join(STATISTICS)}, or a quantile in percent like q25", name)
     return partial(quantile, probability=probability), f"{name[1:]} % quantile"
 
 
-def probability_of(name: str) -> float | None:
+def read_probability(name: str) -> float | None:
     """Return the probability of a quantile such as q25, or None for another statistic."""
     percent = re.fullmatch(r"q(\d{1,3}(?:\.\d+)?)", name.replace("median", "q50"))
     return float(percent[1]) / 100.0 if percent and float(percent[1]) <= 100.0 else None
@@ -223,7 +223,7 @@ class Fit(NamedTuple):
     shares: Array
 
 
-def unit_sums(values: Array) -> tuple[Array, Array]:
+def sum_units(values: Array) -> tuple[Array, Array]:
     """Return the sum and the number of values of each unit, (..., n, k) -> two (..., n), or NaN without values."""
     counts = count(values)
     return np.where(counts > 0, np.nansum(values, axis=-1), np.nan), np.where(counts > 0, counts, np.nan)

@@ -11,8 +11,8 @@ import matplotlib
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.runs import KEYS, find_drawn_dimensions, mark_first, number_runs, numeric_variables
-from evogt_study.analysis.tables import user_variables
+from evogt_study.analysis.runs import KEYS, find_drawn_dimensions, list_numeric_variables, mark_first, number_runs
+from evogt_study.analysis.tables import list_user_variables
 from evogt_study.errors import InputError, name_error
 from evogt_study.plots import array_plots, axis_plots, groups, style
 from evogt_study.plots.canvas import PlottedFigure, join_sentences
@@ -88,7 +88,7 @@ def check_kind(kind: str | None) -> None:
 def list_numbers(data: xr.Dataset) -> list[str]:
     """Return the variables with one number for each run and a finite value in at least one run."""
     axes = set(data["run_status"].dims)
-    return [name for name in user_variables(data) if {*data[name].dims} <= axes and np.isfinite(data[name]).any()]
+    return [name for name in list_user_variables(data) if {*data[name].dims} <= axes and np.isfinite(data[name]).any()]
 
 
 def find_main_variable(data: xr.Dataset) -> str | None:
@@ -114,7 +114,7 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     if variable is not None:
         return variable
     planned = status_codes(data["run_status"]).ravel()[mark_first(number_runs(data[KEYS]).ravel())]
-    arrays = [name for name in numeric_variables(data) if name not in RUN_METADATA]
+    arrays = [name for name in list_numeric_variables(data) if name not in RUN_METADATA]
     if has_no_error(data):
         raise InputError(f"{NO_SOLUTION_ERROR}. Choose a variable with --variable: {', '.join(arrays)}")
     if arrays and (planned == Status.ok).any():

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from evogt_study.analysis import runs as study_runs
-from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, labels_as_typed, numeric_variables, select_point
+from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, list_labels, select_point
 from evogt_study.errors import InputError, name_error
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
@@ -221,7 +221,7 @@ def group_runs(
             kept = np.unique(np.linspace(0, size - 1, most).round().astype(int))
             here = here.isel({name: kept})
             notes.append(f"{len(kept)} of {size:,} values of {name}")
-        axis[role] = AxisRole(name, make_label(here[name]), tuple(labels_as_typed(here, name)))
+        axis[role] = AxisRole(name, make_label(here[name]), tuple(list_labels(here, name)))
     order = {name: here.sizes.get(name, 1) for name in (found.get(role, f"no {role}") for role in ROLES)}
     sample = {name: here.sizes[name] for name in over}
     if follower is not None:
@@ -371,7 +371,7 @@ def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
 
 def get_numeric_array(data: xr.Dataset, variable: str) -> xr.DataArray:
     """Return a numeric variable.  Raises InputError with the names of all numeric variables."""
-    drawable = numeric_variables(data)
+    drawable = study_runs.list_numeric_variables(data)
     if variable not in drawable and not _has_each_run(data, variable):
         raise name_error("--variable", variable, drawable)
     return data[variable]

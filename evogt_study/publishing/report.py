@@ -24,7 +24,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from evogt_study.analysis.export import run_table
-from evogt_study.analysis.runs import count_status, design_of, find_drawn_dimensions
+from evogt_study.analysis.runs import count_status, find_drawn_dimensions, read_design
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables import NumberFormat, make_table
 from evogt_study.errors import Completeness, ParameterError, cut
@@ -283,7 +283,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
         dims = list(map(str, coord.dims))
         if not dims or name in data.dims or {name} & {*brought, *RUN_METADATA} or not set(dims) <= set(names):
             continue
-        if len(dims) == 1 and design_of(data, dims[0]):
+        if len(dims) == 1 and read_design(data, dims[0]):
             points.setdefault(dims[0], []).append(coord)
             continue
         values = coord.values.ravel()[:MAX_ROWS]
@@ -291,7 +291,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
         title = f"{make_title(coord)}, which follows {' and '.join(dims)}"
         found.append(ReportTable(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MAX_ROWS)))
     for dim, along in reversed(points.items()):
-        design, size = design_of(data, dim), data.sizes[dim]
+        design, size = read_design(data, dim), data.sizes[dim]
         # a page shows the first points of a random sample
         most = MAX_SAMPLE_POINTS if dim in find_drawn_dimensions(data) else MAX_ROWS
         columns = [[str(number) for number in data[dim].values[:most]]]

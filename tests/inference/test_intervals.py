@@ -7,7 +7,7 @@ import scipy.stats
 from evogt_study.inference import kernels
 from evogt_study.inference import kernels as resampling
 from evogt_study.inference.intervals import Interval, interval, ratio_interval
-from evogt_study.inference.kernels import kernel_of
+from evogt_study.inference.kernels import find_kernel
 
 NAN = np.nan
 KINDS = [
@@ -168,5 +168,5 @@ def test_seeds_sizes_and_degenerate_samples():
     assert kernels.count(np.zeros((2, 0))).tolist() == [0, 0]
     sample, half = np.random.default_rng(1).normal(5.0, 2.0, 20_000), 1.96 * 2.0 / np.sqrt(20_000)
     for how, width in ((Interval(), 1.0), (Interval("median"), np.sqrt(np.pi / 2))):  # normal for large samples
-        expected = float(kernel_of(how.of)[0](sample)) + np.array([-1.0, 1.0]) * width * half
+        expected = float(find_kernel(how.of)[0](sample)) + np.array([-1.0, 1.0]) * width * half
         np.testing.assert_allclose(interval_of(sample, how), expected, atol=0.2 * half)

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import ratio_error, standard_error
-from evogt_study.inference.kernels import kernel_of, largest_share, resample_statistic, tail_index
+from evogt_study.inference.kernels import find_kernel, largest_share, resample_statistic, tail_index
 
 RELAXED = settings(deadline=None, max_examples=100)  # machines are shared
 REFERENCES = {
@@ -65,7 +65,7 @@ def test_tails():
 def test_a_standard_error_is_the_spread_of_the_statistic_over_fresh_samples(of):
     """2,000 samples of 200: a spread is known to 1.6 %, and the mean of its estimates is biased by a few per cent."""
     samples = np.random.default_rng(2).normal(8.0, 1.0, (2000, 200))
-    assert standard_error(samples[..., None], of).mean() == pytest.approx(kernel_of(of)[0](samples).std(), rel=0.08)
+    assert standard_error(samples[..., None], of).mean() == pytest.approx(find_kernel(of)[0](samples).std(), rel=0.08)
 
 
 def test_standard_errors_of_means_and_quantiles():
@@ -78,7 +78,7 @@ def test_standard_errors_of_means_and_quantiles():
         name, sample = f"q{100 * p:g}", np.random.default_rng(401).gamma(2.0, 1.0, 401)
         found = float(standard_error(sample[:, None], name))
         assert found == pytest.approx(scipy.stats.mstats.mjci(sample, [p])[0], rel=0.08)
-        resampled = resample_statistic(sample[None, :, None], kernel_of(name)[0], 4000, 1)
+        resampled = resample_statistic(sample[None, :, None], find_kernel(name)[0], 4000, 1)
         assert found == pytest.approx(resampled.std(), rel=0.08)
     above, below = np.random.default_rng(5).lognormal(0.0, 0.3, (2, 3000, 40)) + np.array([1.0, 2.0])[:, None, None]
     ratios = above.mean(axis=1) / below.mean(axis=1)
