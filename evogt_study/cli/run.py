@@ -196,7 +196,7 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
 
 def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
     """Yield lines that describe the work of one phase."""
-    from evogt_study.study.plan import OWN
+    from evogt_study.study.plan import OWN_STAGE
 
     plan = found.plan
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
@@ -207,7 +207,7 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
         places = f": {found.places}" if found.places else ""
         yield f"    {found.n_finished:,} of {plan.count:,} are finished{places}"
     for work in found.stages:
-        if work.stage != OWN:
+        if work.stage != OWN_STAGE:
             sample = "" if work.cases == found.n_missing else f" (among the first {work.cases:,})"
             share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
             yield f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}"  # 21: of "coefficient reference"

@@ -21,7 +21,7 @@ from evogt_study.text import print_line, print_text
 if TYPE_CHECKING:
     import xarray as xr
 
-    from evogt_study.results.finished import Kept
+    from evogt_study.results.finished import StoreContent
     from evogt_study.study.study import Study
 
 _WATCH_SECONDS = 5.0
@@ -92,7 +92,7 @@ def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], ht
             if done is None:
                 raise InputError(f"no result file {path}. Create it with `evogt run`.")
             display.warn_if_unfinished(path)
-            runs = done.runs()
+            runs = done.to_datasets()
         elif not waits:
             runs = stack.enter_context(inputs.open_runs_so_far(path, ()))
         found = {phase: count_status(data) for phase, data in runs.items()}
@@ -231,7 +231,7 @@ def _find_results(places: tuple[Path, ...]) -> Iterator[Path]:
             raise InputError(f"{message}. To list the stores, run `evogt store list`.")
 
 
-def _describe_kept(found: Kept) -> str:
+def _describe_kept(found: StoreContent) -> str:
     return f"{found.folder}: {found.runs:,} runs, {_format_size(found.size)}"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evogt_study.errors import EvogtError
 from evogt_study.methods.python_files import read_file_sources
-from evogt_study.results.provenance import PLAN, RunSummary, hash_plan, read_summary
+from evogt_study.results.provenance import PLAN_DIGEST, RunSummary, hash_plan, read_summary
 from evogt_study.storage.files import MAX_STUDY_BYTES, default_result, parse_toml, read_text, shard_folder
 from evogt_study.storage.lease import lock_result
 
@@ -57,5 +57,5 @@ def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:
         {phase: count_status(data) for phase, data in phases.items()},
         {phase: list(list_accuracy_warnings(data)) for phase, data in phases.items()},
         str(attributes.get("study", "")),
-        str(attributes.get(PLAN, "")),
+        str(attributes.get(PLAN_DIGEST, "")),
     )

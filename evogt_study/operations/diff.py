@@ -17,7 +17,8 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError, shorten
 from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, to_records
-from evogt_study.results.finished import ResultFile, check_file, read_unfinished
+from evogt_study.results.finished import ResultFile, read_unfinished
+from evogt_study.results.index import check_file
 from evogt_study.schema.records import ATTRIBUTE, EXACT, RunRecords
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import COORDINATES, MAIN, PILOT, RUN_METADATA, Status

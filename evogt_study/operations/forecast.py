@@ -17,7 +17,7 @@ from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.values import is_number
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import (
-    OWN,
+    OWN_STAGE,
     Order,
     Plan,
     SharedWork,
@@ -84,7 +84,7 @@ def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
     """Forecast the time and memory of the missing cases of a plan."""
     n_finished, places, missing = 0, "", plan.runs
     if done is not None and plan.phase in done.tables and (n_finished := done.tables[plan.phase].n_finished):
-        places, missing = done.places(plan.phase), done.tables[plan.phase].missing()
+        places, missing = done.describe_reused(plan.phase), done.tables[plan.phase].missing()
     if not len(missing):
         return PhaseForecast(plan, n_finished, places, 0, (), Prediction(0.0, 0.0), 0.0)
     stages = count_shared_work(plan, numbers=missing)
@@ -99,7 +99,8 @@ def predict_seconds(plan: Plan, stages: Sequence[SharedWork], numbers: Order) ->
     if not times:
         return None
     sizes = [case.size for case in sample]
-    alone = {size: sum(_time_stage(times, stage, size) for stage in {OWN}.union(*times.values())) for size in sizes}
+    names = {OWN_STAGE}.union(*times.values())
+    alone = {size: sum(_time_stage(times, stage, size) for stage in names) for size in sizes}
     if not is_rough:
         return Prediction(len(numbers) * sum(alone[size] for size in sizes) / len(sizes), max(alone.values()))
     seconds = 0.0
@@ -168,7 +169,7 @@ def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -
                 records: list[RunRecords] = list(map(load, parts))
                 if not records or Status.timed_out in records[0].status:
                     return {}
-                times[size] = {OWN: float(records[0].wall_seconds[0])}
+                times[size] = {OWN_STAGE: float(records[0].wall_seconds[0])}
     finally:
         runner.end()
     return times
@@ -185,7 +186,7 @@ def _time_stages(plan: Plan, planned: Case) -> StageSeconds:
         stages.start(None)  # here: to limit the threads takes as long as a short run
         with suppress(Exception):  # running the study records any exception
             case.run(share)
-        return {**stages.seconds_of_stages(), OWN: stages.own_seconds()}
+        return {**stages.seconds_of_stages(), OWN_STAGE: stages.own_seconds()}
 
 
 # a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD

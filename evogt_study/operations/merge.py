@@ -23,8 +23,8 @@ from evogt_study.operations.diff import RunsOfResult, compare_runs, describe_sof
 from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, choose_fill_value, make_global_attributes, to_dataset
 from evogt_study.results.index import DIGESTS
-from evogt_study.results.provenance import PLAN, read_package_version
-from evogt_study.results.reopened import CODE, format_point, read_choice, read_recorded_study
+from evogt_study.results.provenance import PLAN_DIGEST, read_package_version
+from evogt_study.results.reopened import CODE_OPTION, format_point, read_choice, read_recorded_study
 from evogt_study.results.table import NOT_OK, Cells, RunTable
 from evogt_study.schema.records import EXACT, classify_dtype
 from evogt_study.schema.variables import (
@@ -116,7 +116,7 @@ def _merge(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
         joint = study or _joint_study(sources)
         plans = _plan_phases(joint, sources)
     except (ResultError, StudyError) as error:
-        raise ResultError(str(error).replace(f"{CODE} says", "--study STUDY.toml says by its folder")) from None
+        raise ResultError(str(error).replace(f"{CODE_OPTION} says", "--study STUDY.toml says by its folder")) from None
     tables, whole = dict[str, RunTable](), dict[str, xr.Dataset]()
     for phase, plan in plans.items():
         having = [source for source in sources if phase in source.runs]
@@ -287,7 +287,7 @@ MISSING = {
 }  # fmt: skip
 """Value of a variable at a case that a result does not have, for each kind of variable."""
 OF_ONE_STUDY = {
-    DIGESTS, netcdf.RETURNED_ATTRIBUTES, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
+    DIGESTS, netcdf.RETURNED_ATTRIBUTES, PLAN_DIGEST, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
 }  # fmt: skip
 """Global attributes that have no meaning for joined results."""
 
@@ -485,7 +485,7 @@ def _join_attributes(parts: Results, dim: str) -> dict[str, Any]:
     common = {key for key in first if all(other.get(key) == first[key] for other in each.values())}
     members = ", ".join(f"{label} ({known.get('id', '')})" for label, known in each.items())
     history = _write_history(f"joined {members} along {dim}")
-    left_out = (DIGESTS, netcdf.RECORDED, netcdf.RETURNED_ATTRIBUTES)
+    left_out = (DIGESTS, netcdf.RECORDED_COORDINATES, netcdf.RETURNED_ATTRIBUTES)
     origins = [
         {dim: label, **{key: str(value) for key, value in known.items() if key not in left_out}}
         for label, known in each.items()
@@ -500,7 +500,7 @@ def _join_attributes(parts: Results, dim: str) -> dict[str, Any]:
         "date_created": history.partition(": ")[0],
         "product_version": read_package_version(),
         "history": history,
-        netcdf.RECORDED: " ".join(
+        netcdf.RECORDED_COORDINATES: " ".join(
             sorted({name for data in parts.values() for name in netcdf.list_returned_coordinates(data)})
         ),
         netcdf.CONCATENATED: json.dumps(origins),

@@ -302,7 +302,7 @@ class StudyRun:
         is_new = bool(self.n_computed) or not self.known.history
         for phase, data in whole.items():
             data.attrs = {**make_global_attributes(self.study, phase), **data.attrs}
-            data.attrs["history"] = self.known.history_of(phase, data.attrs["history"], is_new)
+            data.attrs["history"] = self.known.extend_history(phase, data.attrs["history"], is_new)
         # while this process was stopped, another one may have acquired the lock: then nothing is written
         self.check_alone()
         if not self.write:
@@ -320,7 +320,7 @@ class StudyRun:
             remove_run_files(self.runs, is_ok, keeps=self.study.model.keep)
             with suppress(OSError):  # it is not empty
                 self.runs.rmdir()
-        self.known.warn(kept)
+        self.known.give_warnings(kept)
         left_out = {part for table in tables.values() for part in table.left_out}
         if left_out:
             names = join_names(sorted(left_out), 6)

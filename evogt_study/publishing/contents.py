@@ -25,7 +25,7 @@ from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import open_phases, read_software_sets
 from evogt_study.results.reopened import find_code, read_recorded_study
 from evogt_study.schema.variables import MAIN
-from evogt_study.study.designs import SECTION, parse_table
+from evogt_study.study.designs import TABLE_FILES, parse_table
 from evogt_study.study.model import PublicationTable
 from evogt_study.study.reading import SourceLocation
 from evogt_study.study.study import Study
@@ -150,14 +150,14 @@ def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
     stated = {key: each for key, each in table.items() if key not in IN_WORDS}
     # the cells of tables in the text of the study: a column may name meshes or Python
     columns = {
-        name: parse_table(lines, name, SourceLocation(study.file, SECTION))
-        for name, lines in stated.get(SECTION, {}).items()
+        name: parse_table(lines, name, SourceLocation(study.file, TABLE_FILES))
+        for name, lines in stated.get(TABLE_FILES, {}).items()
     }
     programs = [
         Program(**json.loads(code.reference), folder=folder) for code in study.spec.codes if is_command(code.reference)
     ]
     words = [word for program in programs for word in program.words if not word.startswith("/")]
-    for text in dict.fromkeys([*_iterate_texts(stated | {SECTION: columns}), *words]):
+    for text in dict.fromkeys([*_iterate_texts(stated | {TABLE_FILES: columns}), *words]):
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
         try:
             whole = path.resolve(strict=True)

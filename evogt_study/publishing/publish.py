@@ -24,7 +24,7 @@ from evogt_study.results.netcdf import load_numbers, open_phases
 from evogt_study.results.provenance import read_package_version
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.files import hash_file, read_bytes, read_text, write_atomically
-from evogt_study.study.model import ORCID, CreatorTable
+from evogt_study.study.model import ORCID_ADDRESS, CreatorTable
 from evogt_study.text import escape_text
 
 _DECLARATION = "bagit.txt"
@@ -116,7 +116,7 @@ def _to_citation(deposit: Deposit) -> str:
     for each in publication.creators:
         family, given = _split_name(each)
         own: dict[str, Any] = {"family-names": family, "given-names": given} if given else {"name": family}
-        own |= {"orcid": each.orcid and ORCID + each.orcid, "affiliation": each.affiliation if given else ""}
+        own |= {"orcid": each.orcid and ORCID_ADDRESS + each.orcid, "affiliation": each.affiliation if given else ""}
         authors.append(_drop_empty({**own, "email": each.email}))
     address = "://" in publication.license
     known: dict[str, Any] = {
@@ -157,7 +157,7 @@ def _write_crate(deposit: Deposit, folder: Path) -> None:
         if creator.affiliation:
             affiliation = {"@type": "Organization", "name": creator.affiliation}
             known["affiliation"] = add(f"#affiliation-{number}", affiliation)
-        authors.append(add(ORCID + creator.orcid if creator.orcid else f"#creator-{number}", known))
+        authors.append(add(ORCID_ADDRESS + creator.orcid if creator.orcid else f"#creator-{number}", known))
     terms = {"@type": "CreativeWork", "name": publication.license, "description": "terms of use of the results"}
     publisher = {"@type": "Organization", "name": publication.publisher}
     described = {

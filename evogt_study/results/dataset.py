@@ -16,7 +16,7 @@ from xarray.core import indexing
 
 from evogt_study.methods.current_run import SEED, STREAMS
 from evogt_study.results import netcdf
-from evogt_study.results.provenance import PLAN, hash_plan, read_environment, read_package_version
+from evogt_study.results.provenance import PLAN_DIGEST, hash_plan, read_environment, read_package_version
 from evogt_study.results.table import Cells, RunColumn, RunTable, are_equal
 from evogt_study.schema import variables
 from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, VARIABLE, RunRecords, Stack
@@ -28,7 +28,7 @@ from evogt_study.study.plan import Order, make_precision_coordinates
 from evogt_study.study.study import Study
 
 DECLARATION = "study_code"  # global attribute: the declarations of the user's code and its identity, as JSON
-_TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": variables.TRUTH_MEANINGS}
+_BOOL_FLAGS: Mapping[str, Any] = {"flag_values": np.array([0, 1], np.int8), "flag_meanings": variables.TRUTH_MEANINGS}
 """CF attributes of booleans, which a file stores as integers."""
 
 
@@ -75,7 +75,7 @@ def to_dataset(table: RunTable, study: Study, *, key_bytes: bool = False) -> xr.
     for precision in (phase.precision for phase in study.phases if phase.name == table.plan.phase):
         coords |= {} if precision is None else make_precision_coordinates(precision, table)
     recorded = sorted(name for name, each in columns.items() if each.role == COORDINATE)
-    attributes[netcdf.RECORDED] = " ".join(recorded)
+    attributes[netcdf.RECORDED_COORDINATES] = " ".join(recorded)
     first = [name for name in dict.fromkeys(["error", *meant]) if name in data]
     data = {name: data[name] for name in (*first, *sorted(data.keys() - {*first}))} | _make_run_metadata(table)
     coords = {name: _to_variable(*each) if isinstance(each, tuple) else each for name, each in coords.items()}
@@ -162,7 +162,7 @@ def _drop_constant_axes(
 
 
 def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of returned Datasets under unused names.  `coords` gets attributes that differ."""
+    """Return the attributes of returned Datasets under unused names, or add them to `coords` if they differ."""
     attributes, places = dict[str, Any](), dict[str, str]()
     own = {*make_global_attributes(study, table.plan.phase), *netcdf.OWN_ATTRIBUTES} if table.attributes else set()
     for name, column in sorted(table.attributes.items()):
@@ -177,7 +177,7 @@ def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], dat
     return attributes | ({netcdf.RETURNED_ATTRIBUTES: json.dumps(places)} if places else {})
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
+# --- variables of a Dataset -------------------------------------------------------------------------------------------
 
 
 def _make_run_variable(
@@ -193,7 +193,7 @@ def _make_run_variable(
     if dtype.kind in "biu" and not (column.present.all() and (column.data.shapes == lengths).all()):
         shown, encoding = choose_fill_value(dtype, column.data.limits[column.present], lambda: column.load(lengths))
     if dtype.kind == "b":
-        attributes = {**attributes, **_TRUTH}
+        attributes = {**attributes, **_BOOL_FLAGS}
     data = indexing.LazilyIndexedArray(netcdf.RunArray(column, space.shape, lengths, shown))
     return xr.Variable(space.names + dims, data, attributes, encoding, fastpath=True)
 
@@ -210,7 +210,7 @@ def _make_variable(
 ) -> xr.Variable:
     """Return `cells` as a variable.  Integers with `missing` values become floats, or objects if they are large."""
     if cells.dtype.kind == "b":
-        attributes = {**attributes, **_TRUTH}
+        attributes = {**attributes, **_BOOL_FLAGS}
     if cells.dtype.kind not in "biu" or not missing.any():
         return _to_variable(dims, cells, attributes)
     shown, encoding = choose_fill_value(cells.dtype, cells[~missing], lambda: Cells(cells, missing))
@@ -327,7 +327,7 @@ def make_global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "study_sha256": hashlib.sha256(study.text.encode()).hexdigest(),
         "study_file": study.file,
         **({DECLARATION: study.spec.declaration} if study.spec.codes else {}),
-        PLAN: hash_plan(study.text, study.spec.sources),
+        PLAN_DIGEST: hash_plan(study.text, study.spec.sources),
         **read_environment(),
         "phase": phase,
         **(study.model.publication.attributes if study.model.publication else {}),

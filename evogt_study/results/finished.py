@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -23,10 +23,10 @@ from evogt_study.methods.code import find_declared_code
 from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, make_global_attributes, to_dataset, to_records
 from evogt_study.results.index import (
-    NO_INDEX,
     Index,
     Inspection,
     append_index,
+    check_file,
     find_damage,
     inspect,
     pack_records,
@@ -44,7 +44,7 @@ from evogt_study.study.case_space import Keys, ParameterTable
 from evogt_study.study.plan import Plan, choose_parameters, fill_until_precise
 from evogt_study.study.study import Study, describe_changes
 
-UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+UNUSABLE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors in reading a description that this package did not write."""
 SUFFIX = ".shard"
 PART_BYTES = 2**22  # bytes of a result that are in memory at the same time, at least one run
@@ -70,7 +70,7 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
 
 
 def read_shard(path: Path, is_checked: Callable[[Keys], bool] = lambda keys: True) -> Index:
-    """Return the index of a shard.  Check its bytes if `is_checked` accepts its keys.  Raises ResultError."""
+    """Return the index of a shard.  Check its bytes if `is_checked` accepts its run keys.  Raises ResultError."""
     index = read_index(path)
     if index is None or "" not in index.phases:
         raise DamagedResultError(f"{path} is damaged: it has no valid index")
@@ -121,7 +121,7 @@ class ResultFile:
         return np.array([key for records in every for key in records.keys], dtype=np.bytes_)
 
     def records(self, knows: KeyFilter, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """Yield records of the runs whose run key `knows` accepts.  `variables` limits their variables."""
+        """Yield records of the runs whose run key `knows` accepts, with all variables or only `variables`."""
         if self.index is not None:
             for records in self.index.phases.values():
                 rows = np.flatnonzero(knows(records.keys))
@@ -132,7 +132,7 @@ class ResultFile:
             for data in (each for each in groups.values() if netcdf.CONCATENATED not in each.attrs):
                 if variables is not None:
                     # recorded coordinates are of no use without the variables along them
-                    none = {netcdf.RECORDED: "", netcdf.RETURNED_ATTRIBUTES: "{}"}
+                    none = {netcdf.RECORDED_COORDINATES: "", netcdf.RETURNED_ATTRIBUTES: "{}"}
                     data = netcdf.select_metadata(data, variables).assign_attrs(none)
                 status = data["run_status"]
                 size = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)  # of a run, not read
@@ -151,16 +151,9 @@ def _with_variables(records: RunRecords, variables: Sequence[str] | None) -> Run
     return replace(records, stacks=tuple(stacks))
 
 
-def check_file(path: Path) -> None:
-    """Raise DamagedResultError if a result is damaged, or if another program has changed its runs."""
-    found = inspect(path)
-    for problem in (*found.broken, *(line for line in found.changed if line != NO_INDEX)):
-        raise DamagedResultError(f"in {path} {problem}. List all damage with `evogt verify`")
-
-
 @dataclass(frozen=True)
 class ShardFolder:
-    """Source of the runs in the shards of a folder, or only in the shards `among`.  `unread` has their errors."""
+    """Source of the runs in the shards of a folder, or only in the shards `among`.  `unread` has the damaged shards."""
 
     path: Path
     among: frozenset[Path] | None = None
@@ -238,7 +231,7 @@ class FinishedRuns:
         self.tables: dict[str, RunTable] = {}
         self._planned: list[RunTable] = []
 
-    def own(self, among: frozenset[Path] | None = None) -> list[RunSource]:
+    def list_own_sources(self, among: frozenset[Path] | None = None) -> list[RunSource]:
         """Return the result, if it exists, and its shards.  `among` selects some of the shards."""
         return [*([ResultFile(self.path)] if self.history else []), replace(self.shards, among=among)]
 
@@ -267,7 +260,7 @@ class FinishedRuns:
         with _explain_conflict():
             if not self.history:  # the first case fixes the shapes of variables, but shards have no order
                 take(self.shards, lambda keys: np.isin(np.asarray(keys, dtype=np.bytes_), first))
-            for source in self.own():
+            for source in self.list_own_sources():
                 take(source, table.contains)
         # keys first: most files of a folder have none of the runs and are not opened
         for source in self.elsewhere if table.has_missing(FINAL) else ():
@@ -296,21 +289,22 @@ class FinishedRuns:
         exists = self.path.exists() or self.shards.path.exists()
         return exists or any(table.n_finished for table in self.tables.values())
 
-    def runs(self) -> dict[str, xr.Dataset]:
+    def to_datasets(self) -> dict[str, xr.Dataset]:
         """Return a Dataset of each phase, with its run metadata and the variables that were read."""
         return {phase: to_dataset(table, self.study) for phase, table in self.tables.items()}
 
     # a second command that computes nothing must not change the history
-    def history_of(self, phase: str, now: str, computed: bool) -> str:
+    def extend_history(self, phase: str, now: str, computed: bool) -> str:
         """Return the history of a phase.  The history ends with the line `now` if the phase has new runs."""
-        before, elsewhere = self.history.get(phase, "").splitlines(), self.places(phase, but=self.own())
+        before, elsewhere = self.history.get(phase, "").splitlines(), self.describe_reused(phase, with_own=False)
         line = now + f", with runs that were there: {elsewhere}" * bool(elsewhere)
         return "\n".join([*before, *([line] if computed or elsewhere else [])])
 
-    def places(self, phase: str, but: Iterable[RunSource] = ()) -> str:
+    def describe_reused(self, phase: str, *, with_own: bool = True) -> str:
         """Return the sources of the reused runs of a phase, such as "4 from a.nc, 2 from b.nc.store"."""
-        reused, own = self.reused.get(phase, {}).items(), {source.path for source in but}
-        return ", ".join(f"{count:,} from {path}" for path, count in reused if count and path not in own)
+        reused, own = self.reused.get(phase, {}).items(), {source.path for source in self.list_own_sources()}
+        others = (f"{count:,} from {path}" for path, count in reused if count and (with_own or path not in own))
+        return ", ".join(others)
 
     def is_planned(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
         """Return which of `keys` are in a plan that `fill` has received."""
@@ -335,7 +329,7 @@ class FinishedRuns:
         folder, count = store_folder(self.path), 0
         kept = set(ShardFolder(folder).keys().astype(str).tolist())
         # only one part of the result is in memory. Runs computed since then are planned
-        for source in self.own(among=self.earlier_shards):
+        for source in self.list_own_sources(among=self.earlier_shards):
             for records in source.records(lambda keys: ~self.is_planned(keys)):
                 is_new = ~self.is_planned(records.keys) & [key not in kept for key in records.keys]
                 kept.update(records.keys)
@@ -356,7 +350,7 @@ class FinishedRuns:
                 path.unlink(missing_ok=True)
         remove_empty(store.path)
 
-    def warn(self, kept: int) -> None:
+    def give_warnings(self, kept: int) -> None:
         """Warn about runs that moved to the store, and about files that could not be read."""
         if kept:
             reason = f"because the study no longer includes them ({self.changed}). See `evogt store list`."
@@ -369,7 +363,7 @@ class FinishedRuns:
 def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:
     """Return the history of each phase of a result, and the text, code and version of its study."""
     if not path.exists():
-        with suppress(*UNUSABLE):  # the study that wrote the shards
+        with suppress(*UNUSABLE_ERRORS):  # the study that wrote the shards
             known = parse_json(read_bytes(description_path(path)))
             return {}, {"study": str(known["text"]), "code": str(known[DECLARATION])}
         return {}, {}
@@ -441,7 +435,7 @@ def read_unfinished(result: Path, variables: Sequence[str] | None = None) -> Fin
         )  # fmt: skip
     except FileNotFoundError:
         return None
-    except UNUSABLE as error:
+    except UNUSABLE_ERRORS as error:
         raise ResultError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     return read_finished_runs(study, result, variables)
 
@@ -453,7 +447,7 @@ def read_partial_result(result: Path, variables: Sequence[str] | None = None) ->
         reader, found = read_unfinished(result, variables), dict[str, xr.Dataset]()
         if reader is None:
             return None
-        for phase, data in reader.runs().items():
+        for phase, data in reader.to_datasets().items():
             found[phase] = data.load().assign_attrs(make_global_attributes(reader.study, phase) | data.attrs)
         # until earlier phases have chosen, the main phase has the runs of the earlier result
         if result.exists() and not {MAIN, *EARLIER_PHASES} <= found.keys():
@@ -467,7 +461,7 @@ def read_partial_result(result: Path, variables: Sequence[str] | None = None) ->
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoreContent:
     """Content of a store: shards with their run keys, descriptions and sizes, and the errors of unreadable shards."""
 
     folder: Path
@@ -485,14 +479,14 @@ class Kept:
         return sum(size for *_, size in self.shards)
 
 
-def read_store(result: Path) -> Kept:
+def read_store(result: Path) -> StoreContent:
     """Return the content of the store of a result."""
     folder = ShardFolder(store_folder(result))
     shards = [(path, index.keys, index.about, path.stat().st_size) for path, index in folder.indices()]
-    return Kept(folder.path, shards, list(folder.unread.values()))
+    return StoreContent(folder.path, shards, list(folder.unread.values()))
 
 
-def prune_store(result: Path, before: float | None = None) -> Kept:
+def prune_store(result: Path, before: float | None = None) -> StoreContent:
     """Remove the shards of a store, or only the shards older than the time `before`.  Return the removed shards."""
     found = read_store(result)
     gone = [each for each in found.shards if before is None or each[0].stat().st_mtime < before]
@@ -502,4 +496,4 @@ def prune_store(result: Path, before: float | None = None) -> Kept:
     if before is None:
         files.remove_unfinished(found.folder)  # the caller has the lease, so no process is writing them
     remove_empty(found.folder)
-    return Kept(found.folder, gone)
+    return StoreContent(found.folder, gone)

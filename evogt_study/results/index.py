@@ -36,15 +36,15 @@ from evogt_study.study.case_space import MAX_CASES, Keys
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, struct.error,
               zlib.error)  # fmt: skip
 """Errors in reading a file that is damaged or that another program wrote."""
-_DEFLATED = 1032  # most bytes that one byte of DEFLATE can encode: 258 in two bits
+MAX_DEFLATE_RATIO = 1032  # most bytes that one byte of DEFLATE can encode: 258 in two bits
 REFERENCE_BYTES = 16  # bytes of the file for a string that is stored by itself
-WHOLE_BYTES = 256 * 2**20  # largest variable that xarray reads in one piece when it opens a file, such as strings
-STRUCTURE = ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates")
+MAX_WHOLE_BYTES = 256 * 2**20  # largest variable that xarray reads in one piece when it opens a file, such as strings
+STRUCTURE_ATTRIBUTES = ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates")
 """Names of attributes in which HDF5 and NetCDF store dimensions."""
 NO_INDEX = "the file has no valid index: another program has changed it, or its end is damaged"
-SECONDS = 60
-BYTES_PER_SECOND = 5_000_000  # reading a file without an index may take `SECONDS`, and one second more for this size
-_BLOCK = 2**20
+MIN_CHECK_SECONDS = 60
+BYTES_PER_SECOND = 5_000_000  # checking a file without an index may take one second more for this size
+_BLOCK_BYTES = 2**20
 DIGESTS = "content_digests"  # global attribute: the `hash_variable` of each variable, as JSON
 
 
@@ -90,16 +90,16 @@ def pack_records(records: RunRecords) -> RunRecords:
     return replace(records, stacks=tuple(stacks))
 
 
-# --- bytes ------------------------------------------------------------------------------------------------------------
+# --- the index as bytes ----------------------------------------------------------------------------------------------
 
 
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN_TYPES = (str, int, float, bool, type(None))
 
 
 def _flatten_content(content: Any, arrays: list[npt.NDArray[Any]]) -> Any:
     """Return the content as a tree for JSON, and add its arrays to `arrays`."""
     if isinstance(content, (list, tuple)):
-        return [value if type(value) in _PLAIN else _flatten_content(value, arrays) for value in content]
+        return [value if type(value) in _PLAIN_TYPES else _flatten_content(value, arrays) for value in content]
     if isinstance(content, (np.ndarray, np.generic)):
         if content.dtype.kind in "OU":
             return {"strings": np.asarray(content).ravel().tolist(), "shape": content.shape}
@@ -118,7 +118,7 @@ def encode(content: Any) -> bytes:
     text = json.dumps(_flatten_content(content, arrays)).encode()
     sizes = struct.pack(f"<QQ{len(arrays)}Q", len(text), len(arrays), *(array.nbytes for array in arrays))
     parts: list[Any] = [sizes, text, *(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays)]
-    if (size := sum(map(len, parts))) < _BLOCK:  # which deflates better together
+    if (size := sum(map(len, parts))) < _BLOCK_BYTES:  # which deflates better together
         parts = [b"".join(parts)]
     packed = _compress(isal_zlib.compressobj(1), parts)
     return packed if size <= limit_unpacked_bytes(packed) else _compress(zlib.compressobj(0), parts)
@@ -197,7 +197,7 @@ def _restore_records(known: Mapping[str, Any], file: PieceFile) -> RunRecords:
     )  # fmt: skip
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- the index at the end of a file -----------------------------------------------------------------------------------
 
 
 def append_index(file: BinaryIO, target: PieceFile, index: Index) -> None:
@@ -224,7 +224,7 @@ def _iterate_packed(index: Index) -> Iterator[Stack]:
 
 
 def _append_pieces(file: BinaryIO, end: int, packed: Packed, target: PieceFile) -> int:
-    """Write the pieces from memory or other files at `end`, each once.  Return the offset of their end."""
+    """Write the pieces from memory or other files at `end`, each once.  Return the end of the pieces."""
     if all(source is target for source in packed.sources):
         return end
     pieces, form = packed.pieces.copy(), packed.form.copy()
@@ -262,8 +262,8 @@ def _hash_between_pieces(descriptor: int, index: Index, end: int) -> bytes:
     extents = extents[np.argsort(extents[:, 0], kind="stable")]
     extents[:, 1] += extents[:, 0]
     begins, ends = [0, *np.maximum.accumulate(extents[:, 1]).tolist()], [*extents[:, 0].tolist(), end]
-    gaps = (range(begin, stop, _BLOCK) for begin, stop in zip(begins, ends, strict=True))
-    return checksum(*(os.pread(descriptor, min(_BLOCK, gap.stop - at), at) for gap in gaps for at in gap))
+    gaps = (range(begin, stop, _BLOCK_BYTES) for begin, stop in zip(begins, ends, strict=True))
+    return checksum(*(os.pread(descriptor, min(_BLOCK_BYTES, gap.stop - at), at) for gap in gaps for at in gap))
 
 
 def read_index(path: Path) -> Index | None:
@@ -373,7 +373,7 @@ def inspect(path: Path) -> Inspection:
     if index is not None:
         return Inspection(list(find_damage(path, index)), [])
     # in a process of its own, since HDF5 may not return from a damaged file
-    seconds = SECONDS + (path.stat().st_size // BYTES_PER_SECOND if path.is_file() else 0)
+    seconds = MIN_CHECK_SECONDS + (path.stat().st_size // BYTES_PER_SECOND if path.is_file() else 0)
     command = [sys.executable, "-P", "-m", __name__, str(seconds), str(path)]
     # -P keeps the working folder out of the path: a `json.py` there must not be imported
     places = os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
@@ -385,6 +385,13 @@ def inspect(path: Path) -> Inspection:
     if done.returncode:
         raise ResultError((done.stderr.splitlines() or [f"cannot check {path}"])[-1])
     return Inspection(**json.loads(done.stdout))
+
+
+def check_file(path: Path) -> None:
+    """Raise DamagedResultError if a result is damaged, or if another program has changed its runs."""
+    found = inspect(path)
+    for problem in (*found.broken, *(line for line in found.changed if line != NO_INDEX)):
+        raise DamagedResultError(f"in {path} {problem}. List all damage with `evogt verify`")
 
 
 def read_in_full(path: Path) -> Inspection:
@@ -423,7 +430,7 @@ def _check_variables(group: Any, phase: str, found: Inspection) -> None:
                 continue
             now = None
             if made is not None:
-                attributes = {name: made.attrs[name] for name in made.attrs if name not in STRUCTURE}
+                attributes = {name: made.attrs[name] for name in made.attrs if name not in STRUCTURE_ATTRIBUTES}
                 pieces, starts = list[tuple[Any, bytes]](), list[tuple[int, ...]]()
                 if made.chunks is not None:
                     made.id.chunk_iter(lambda info, starts=starts: starts.append(info.chunk_offset))
@@ -457,12 +464,12 @@ def check_sizes(path: Path) -> None:
                 continue
             name, count = made.name.rpartition("/")[2], math.prod(made.shape or ())
             is_text = made.dtype.hasobject  # a reference for each string, which HDF5 does not compress
-            least += count * (REFERENCE_BYTES if is_text else made.dtype.itemsize / _DEFLATED)
+            least += count * (REFERENCE_BYTES if is_text else made.dtype.itemsize / MAX_DEFLATE_RATIO)
             if name == "run_status" and count > MAX_CASES:
                 problems.append(f"a result must have at most {MAX_CASES:,} runs, got {count:,}")
             # characters, and a dimension's own coordinate, are read in one piece when the file is opened
-            if (made.dtype == np.dtype("S1") or made.is_scale) and count * made.dtype.itemsize > WHOLE_BYTES:
-                problems.append(f"`{name}` must have at most {WHOLE_BYTES:,} bytes, got {count:,} values")
+            if (made.dtype == np.dtype("S1") or made.is_scale) and count * made.dtype.itemsize > MAX_WHOLE_BYTES:
+                problems.append(f"`{name}` must have at most {MAX_WHOLE_BYTES:,} bytes, got {count:,} values")
     if least > size:
         problems.insert(0, f"its variables take at least {math.ceil(least):,} bytes, got a file of {size:,}")
     if problems:

@@ -38,15 +38,16 @@ from evogt_study.storage.hdf5 import HDF5_LOCK, Group, NetCDFFile
 if TYPE_CHECKING:
     from evogt_study.results.table import RunColumn, RunTable
 
-CHUNK_CACHE = 2**22  # bytes of the cache of HDF5 for each variable: at least one slab; by default 64 MiB
+CHUNK_CACHE_BYTES = 2**22  # bytes of the cache of HDF5 for each variable: at least one slab; by default 64 MiB
 MAX_LOADED_BYTES = 10**9  # bytes of a result up to which it is returned in memory
 PLAIN_BYTES = 2**14  # bytes of a variable up to which it is neither chunked nor compressed
-RECORDED = "recorded_coordinates"  # global attribute: names of the coordinates that runs returned
+RECORDED_COORDINATES = "recorded_coordinates"  # global attribute: names of the coordinates that runs returned
 RETURNED_ATTRIBUTES = "returned_attributes"
 """Name of a global attribute.  Its JSON maps attributes of returned Datasets to their names in the result."""
 CONCATENATED = "concatenated_from"  # global attribute of a joined result: the global attributes of its parts, as JSON
 OWN_ATTRIBUTES = (
-    DIGESTS, RECORDED, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from", *(f"{phase}_group" for phase in EARLIER_PHASES)
+    DIGESTS, RECORDED_COORDINATES, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from",
+    *(f"{phase}_group" for phase in EARLIER_PHASES),
 )  # fmt: skip
 """Names of global attributes that a result has in addition to `dataset.make_global_attributes`."""
 RESULT_SCHEMA = "result_schema"  # global attribute: version of the result schema, MAJOR.MINOR
@@ -59,7 +60,7 @@ def write_result(
     path: Path, phases: Mapping[str, xr.Dataset], tables: Mapping[str, RunTable] | None = None,
     summary: RunSummary | None = None,
 ) -> None:  # fmt: skip
-    """Write a result file with the records of `tables` in its index.  Raises ResultError if this fails."""
+    """Write a result file with the records of `tables` in its index.  Raises ResultError if the disk is full."""
     earlier = {name: data for name, data in phases.items() if name != MAIN}
     phases[MAIN].attrs |= {f"{name}_group": find_group_name(name) for name in earlier}
     try:
@@ -116,12 +117,12 @@ class _GroupWriter(Group):
                 runs = None  # or the variable was changed since it was made
             if variable.dtype.kind in "Mm":  # integers in the largest unit that holds them exactly
                 values, kind = variable.values.view(np.int64), variable.dtype.name
-                known = values[values != NAT]
-                units = next(unit for unit, length in _UNITS.items() if not (known % length).any())
-                cf = {"units": units + SINCE, "calendar": "proleptic_gregorian"}
+                known = values[values != NOT_A_TIME]
+                units = next(unit for unit, length in _TIME_UNITS.items() if not (known % length).any())
+                cf = {"units": units + SINCE_EPOCH, "calendar": "proleptic_gregorian"}
                 cf = cf if variable.dtype.kind == "M" else {"units": units, "dtype": kind}
-                numbers = np.where(values == NAT, NAT, values // _UNITS[units])
-                encoding = {"_FillValue": np.int64(NAT)} if known.size < values.size else {}
+                numbers = np.where(values == NOT_A_TIME, NOT_A_TIME, values // _TIME_UNITS[units])
+                encoding = {"_FillValue": np.int64(NOT_A_TIME)} if known.size < values.size else {}
                 variable = xr.Variable(variable.dims, numbers, {**variable.attrs, RETURNED_DTYPE: kind, **cf}, encoding)
             dtype, attributes = np.dtype(variable.encoding.get("dtype", variable.dtype)), dict(variable.attrs)
             # the type that a run returned if NetCDF lacks it
@@ -150,7 +151,7 @@ class _GroupWriter(Group):
         if dtype.kind in "OUS":
             parts = (np.asarray(variable[slab].values) for slab in arrays.iterate_slabs(variable.shape))
             width = (max((_encode_strings(part).dtype.itemsize for part in parts), default=1),)
-            if variable.size * width[0] > index.WHOLE_BYTES:  # xarray would read too much in one piece
+            if variable.size * width[0] > index.MAX_WHOLE_BYTES:  # xarray would read too much in one piece
                 # strings of any length, which HDF5 does not compress. A null would end a string
                 texts = _encode_strings(np.asarray(variable.values)).ravel().tolist()
                 content = np.array([*(text.replace(b"\0", b"") for text in texts), None], object)[:-1]
@@ -313,10 +314,10 @@ def _to_stored(dtype: np.dtype[Any], fill: Any, values: npt.NDArray[Any]) -> npt
     return values.astype(dtype)
 
 
-_UNITS = {"days": 86_400 * 10**9, "seconds": 10**9, "milliseconds": 10**6, "microseconds": 1000, "nanoseconds": 1}
+_TIME_UNITS = {"days": 86_400 * 10**9, "seconds": 10**9, "milliseconds": 10**6, "microseconds": 1000, "nanoseconds": 1}
 """Units of dates and durations in a file, in nanoseconds."""
-SINCE = " since 1970-01-01"
-NAT = np.iinfo(np.int64).min  # fill value of dates and durations, and the integer in NumPy's NaT
+SINCE_EPOCH = " since 1970-01-01"
+NOT_A_TIME = np.iinfo(np.int64).min  # fill value of dates and durations, and the integer in NumPy's NaT
 
 
 def _decode_variable(variable: xr.Variable) -> xr.Variable:
@@ -326,7 +327,7 @@ def _decode_variable(variable: xr.Variable) -> xr.Variable:
     if fill is not None:
         encoding["_FillValue"] = fill
     if name in ("datetime64[ns]", "timedelta64[ns]"):
-        length = _UNITS.get(str(attributes.pop("units", "")).removesuffix(SINCE), 1)
+        length = _TIME_UNITS.get(str(attributes.pop("units", "")).removesuffix(SINCE_EPOCH), 1)
         attributes = {key: value for key, value in attributes.items() if key not in ("calendar", "dtype")}
         dtype, encoding = np.dtype(name), {}
     elif name == "float16":
@@ -343,7 +344,7 @@ def _decode_variable(variable: xr.Variable) -> xr.Variable:
 def _restore_values(dtype: np.dtype[Any], fill: Any, length: int, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return stored numbers as `dtype`.  Dates have units of `length` nanoseconds.  NaN replaces the fill value."""
     if dtype.kind in "Mm":
-        return np.where(stored == NAT, NAT, stored.astype(np.int64) * length).view(dtype)
+        return np.where(stored == NOT_A_TIME, NOT_A_TIME, stored.astype(np.int64) * length).view(dtype)
     made = np.asarray(stored).astype(dtype)
     return made if fill is None else np.where(stored == fill, np.array(np.nan, dtype), made)
 
@@ -392,7 +393,7 @@ def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = Tr
         resolve_link(path)  # it refuses pipes, which opening would wait for
         index.check_sizes(path)
         before = netCDF4.get_chunk_cache()  # of the whole process, so it is restored for other files of the user
-        netCDF4.set_chunk_cache(CHUNK_CACHE)
+        netCDF4.set_chunk_cache(CHUNK_CACHE_BYTES)
         try:
             stored = xr.open_dataset(path.absolute(), cache=cache, **options)
             variables, coords, attributes = dict(stored.variables), list(stored.coords), stored.attrs
@@ -416,7 +417,7 @@ def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = Tr
 
 
 def load_result(path: Path, data: xr.Dataset) -> xr.Dataset:
-    """Read `data` of the open file `path` into memory.  Raises ResultError if this fails."""
+    """Read `data` of the open file `path` into memory.  Raises ResultError for damage."""
     with _lock_for_reading(path):
         return data.load()
 
@@ -485,7 +486,7 @@ def open_partial_result(
 
 def list_returned_coordinates(data: xr.Dataset) -> list[str]:
     """Return the names of the coordinates that the runs of a result returned."""
-    return str(data.attrs.get(RECORDED, "")).split()
+    return str(data.attrs.get(RECORDED_COORDINATES, "")).split()
 
 
 def read_returned_attributes(data: xr.Dataset) -> dict[str, str]:
@@ -568,7 +569,7 @@ def find_invalid_metadata(data: xr.Dataset) -> Iterator[str]:
             yield f"`{axis}` must have finite values, got {labels[~np.isfinite(labels)][0]}"
     missing = [name for name in list_returned_coordinates(data) if name not in data.coords]
     if missing:
-        yield f"`{RECORDED}` must name coordinates, got {missing[0]}"
+        yield f"`{RECORDED_COORDINATES}` must name coordinates, got {missing[0]}"
     try:
         missing = [name for name in read_returned_attributes(data).values() if name not in {*data.attrs, *data.coords}]
     except (TypeError, ValueError, AttributeError, RecursionError):

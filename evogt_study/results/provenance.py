@@ -22,15 +22,15 @@ from threadpoolctl import threadpool_info
 from evogt_study.errors import Completeness, Message, Status
 from evogt_study.storage.files import checksum
 
-NUMERICAL = ("evogt-study", "numpy", "scipy", "sympy")
-FILE_FORMATS = ("xarray", "dask", "distributed", "netCDF4")
-PLAN = "plan_digest"  # global attribute: `hash_plan` of the study when the keys of the result were computed
+NUMERICAL_PACKAGES = ("evogt-study", "numpy", "scipy", "sympy")
+FILE_PACKAGES = ("xarray", "dask", "distributed", "netCDF4")
+PLAN_DIGEST = "plan_digest"  # global attribute: `hash_plan` of the study when the keys of the result were computed
 
 
 @lru_cache(maxsize=1)
 def read_versions() -> str:
     """Return the versions of Python, packages and BLAS that determine the numbers of a run, as JSON."""
-    return _describe_versions(NUMERICAL)
+    return _describe_versions(NUMERICAL_PACKAGES)
 
 
 @lru_cache(maxsize=1)  # constant in this process
@@ -46,7 +46,7 @@ def read_environment() -> Mapping[str, str]:
     with suppress(OSError, subprocess.SubprocessError):
         git("ls-files", "--error-unmatch", "__init__.py")  # fails where the code is only installed there
         revision, dirty = git("rev-parse", "HEAD"), "true" if git("status", "--porcelain", "--", ".") else "false"
-    text = _describe_versions((*NUMERICAL, *FILE_FORMATS))
+    text = _describe_versions((*NUMERICAL_PACKAGES, *FILE_PACKAGES))
     cpu = platform.processor() or platform.machine()
     with suppress(OSError):
         named = (line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
@@ -115,9 +115,9 @@ END = struct.Struct("<QQ16s16s16s")
 """Offset and length of the index, checksum of the bytes outside of pieces, checksum of the index, and format name."""
 _FOOTER = struct.Struct("<Q16s16s16s")
 """Length of the summary, checksum of the bytes before it, checksum of the summary, and format name."""
-_NAME = b"evogt summary 1\n"
-_BLOCK = 2**20
-MAX_TEXT = 2**24  # size of a summary up to which it is read: the study text and some messages
+_SUMMARY_FORMAT = b"evogt summary 1\n"
+_BLOCK_BYTES = 2**20
+MAX_SUMMARY_BYTES = 2**24  # size of a summary up to which it is read: the study text and some messages
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _hash_begin(file: BinaryIO, size: int) -> bytes:
     """Return the checksum of the first `size` bytes of a file."""
     made = xxhash.xxh3_128()
     file.seek(0)
-    while size and (block := file.read(min(_BLOCK, size))):
+    while size and (block := file.read(min(_BLOCK_BYTES, size))):
         made.update(block)
         size -= len(block)
     return made.digest()
@@ -150,7 +150,7 @@ def append_summary(file: BinaryIO, summary: RunSummary) -> None:
     end, text = file.seek(0, 2), json.dumps(asdict(summary)).encode()
     begin = _hash_begin(file, end)
     file.seek(end)
-    file.write(text + _FOOTER.pack(len(text), begin, checksum(text), _NAME))
+    file.write(text + _FOOTER.pack(len(text), begin, checksum(text), _SUMMARY_FORMAT))
 
 
 def read_summary(path: Path) -> RunSummary | None:
@@ -167,7 +167,8 @@ def read_summary(path: Path) -> RunSummary | None:
         file.seek(at - _FOOTER.size)
         count, before, mark, name = _FOOTER.unpack(file.read(_FOOTER.size))
         begin = at - _FOOTER.size - count
-        if name != _NAME or begin < 0 or count > MAX_TEXT or checksum(file.read(length), rest) != own:
+        is_readable = name == _SUMMARY_FORMAT and begin >= 0 and count <= MAX_SUMMARY_BYTES
+        if not is_readable or checksum(file.read(length), rest) != own:
             return None
         file.seek(begin)
         text = file.read(count)

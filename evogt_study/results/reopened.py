@@ -1,4 +1,4 @@
-"""Reopen a result file with its study and plan.  Only computing runs again needs the code, not its declaration."""
+"""Reopen a result file with its study and plan.  Only running a case again needs the code, not its declaration."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from evogt_study.study.model import read_toml
 from evogt_study.study.plan import Candidate, Pilot, Plan, find_planned_seeds, join_values, plan_phase
 from evogt_study.study.study import Study
 
-CODE = "--code FILE.py"
-TO_FILE = 'Write the study with study.to_file("STUDY.toml"), and run it with `evogt run STUDY.toml`'
+CODE_OPTION = "--code FILE.py"
+WRITE_STUDY_REMEDY = 'Write the study with study.to_file("STUDY.toml"), and run it with `evogt run STUDY.toml`'
 """Remedy for a study whose function is not in a file."""
 
 
@@ -112,7 +112,7 @@ def read_recorded_study(
 
 
 def study_as_recorded(file: Path, results: Sequence[Path]) -> Study:
-    """Return the study of a file, with code that one of `results` declares.  Raises StudyError if none does."""
+    """Return the study of a file, with code that one of `results` declares.  Raises StudyError for other code."""
     texts = list[str]()
     for path in results:
         exists = path.exists()  # it raises OSError for a name that is too long
@@ -159,7 +159,7 @@ def find_code_to_run(
 
 def find_code(
     path: Path, declared: UserCode, code: Path | None, folder: Path, depends: Sequence[str],
-    remedy: str = f"name the file that computed it with {CODE}",
+    remedy: str = f"name the file that computed it with {CODE_OPTION}",
 ) -> UserCode:  # fmt: skip
     """Return the code that computed the result `path`, without importing it.  Raises ResultError for changed code.
 
@@ -169,7 +169,7 @@ def find_code(
     if declared.is_pickled:
         raise InPythonError(
             f"cannot compute a run again: {declared.reference} was given in Python. Its text is in the attribute "
-            f"{DECLARATION}. {TO_FILE}"
+            f"{DECLARATION}. {WRITE_STUDY_REMEDY}"
         )
     reference, remedy = declared.reference, as_sentence(remedy)
     file, _, attribute = reference.rpartition(":")
@@ -213,7 +213,7 @@ def list_code_files(codes: Mapping[str, UserCode]) -> list[str]:
 
 
 def read_choice(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> ParameterTable:
-    """Return the choice of the pilot from coordinates of a result.  Raises ResultError for another value."""
+    """Return the choice of the pilot from coordinates of a result.  Raises ResultError for no candidate."""
     for name in choice.parameters:
         if name not in data.coords or set(data[name].dims) != set(choice.by):
             over = f" over {', '.join(choice.by)}" if choice.by else ""

@@ -148,7 +148,7 @@ class RunTable:
         self, records: RunRecords, wanted: Sequence[Status] = FINISHED,
         replaced: Sequence[Status] = (Status.not_run,), attempts: np.ufunc = np.maximum, *, is_checked: bool = False,
     ) -> npt.NDArray[np.intp]:  # fmt: skip
-        """Add the records of this plan whose status is `wanted`, and return their cases.  Others count as attempts.
+        """Add the records of this plan whose status is `wanted`, and return their cases.  The rest count as attempts.
 
         A run that is ok replaces a status in `replaced`, which is `NOT_OK` if several records may have one run key.
         `attempts` combines two numbers of attempts, as `np.add` for new runs.  `is_checked` marks records from `check`.

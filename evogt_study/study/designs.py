@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 # exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
 # same runs everywhere
-DIGITS = 12
+EXPONENTIAL_DIGITS = 12
 """Significant digits of values that are computed by exponentials, logarithms or quantiles."""
 LINEAR_DIGITS = 15
 """Significant digits of values in equal steps, so that 0.1 + 2 * 0.1 is 0.3."""
-SLACK = 1e-9
+STEP_TOLERANCE = 1e-9
 """Rounding tolerance as a fraction of a step, so that a range reaches `to`: 10 * 0.1 is 1."""
-NEAREST = 1e-12
+MIN_DIFFERENCE = 1e-12
 """Relative difference of two floats of an axis below which a warning names both."""
-SECTION = "table_files"
+TABLE_FILES = "table_files"
 DELIMITERS = (";", "\t", ",")
 """Separators of cells, which depend on the country in spreadsheets.  A table has the first one in its header."""
-_TRUTH = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "false": False}
 # from the narrowest: every int is a float too
-_KINDS = (int, float, lambda cell: _TRUTH[cell.strip().lower()])
+_CELL_TYPES = (int, float, lambda cell: _BOOLEANS[cell.strip().lower()])
 """Types of a column, if all of its cells have the type.  Otherwise the cells are strings."""
 
 
-def round_digits(value: float, digits: int = DIGITS) -> float:
+def round_digits(value: float, digits: int = EXPONENTIAL_DIGITS) -> float:
     """Round a value of a range or a sample to significant digits."""
     return float(f"{value:.{digits}g}") + 0.0  # no -0.0, which equals 0.0 as a coordinate
 
@@ -128,7 +128,7 @@ def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
         step = place.number(raw, "step")
         if step <= 0:
             raise place.at("step").mistake("above 0", step)
-        steps = (high - low) / step + SLACK
+        steps = (high - low) / step + STEP_TOLERANCE
         if steps >= MAX_CASES:
             raise place.at("step").mistake(f"at least {(high - low) / MAX_CASES:g}, for {MAX_CASES:,} values", step)
         is_whole = is_whole and isinstance(step, int)
@@ -144,7 +144,7 @@ def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
         inner = [round_digits(math.exp(value)) if is_log else round_digits(value, LINEAR_DIGITS) for value in inner]
         values = [low, *inner, high]  # the ends as they are written: computed they would be rounded
     near = [round(value) for value in values]
-    if is_whole and all(abs(value - integer) <= SLACK for value, integer in zip(values, near, strict=True)):
+    if is_whole and all(abs(value - integer) <= STEP_TOLERANCE for value, integer in zip(values, near, strict=True)):
         return list(near)
     return [float(value) for value in values]
 
@@ -184,7 +184,7 @@ def parse_table(lines: Sequence[str], name: str, place: SourceLocation) -> dict[
     columns = zip(*(cells for _, cells in rows), strict=True)
     found: dict[str, list[Any]] = {}
     for column, entries in zip(names, columns, strict=True):
-        for kind in (*_KINDS, str.strip):
+        for kind in (*_CELL_TYPES, str.strip):
             with suppress(ValueError, KeyError):
                 found[column] = [kind(entry) for entry in entries]
                 break
@@ -198,17 +198,17 @@ Quantiles = Callable[[Array], list[Any]]
 """Function that maps numbers in the unit interval to values."""
 _DISTRIBUTIONS = ("integers", "normal", "choice")
 """Keys of distributions.  Without such a key, a distribution is uniform or log-uniform."""
-OPTIONS = ("second_order", "levels")
+RULE_OPTIONS = ("second_order", "levels")
 """Keys that only some rules have."""
-SAMPLES = int.from_bytes(b"sample", "big")
+SAMPLE_STREAM = int.from_bytes(b"sample", "big")
 """Spawn key of the streams of samples."""
-_SMALLEST = 2.0**-32
+_MIN_DISTANCE = 2.0**-32
 """Smallest distance from 0 and 1 for unbounded quantiles.  Sobol numbers are multiples of 2^-30 and may be 0."""
-FARTHEST = 7.0
-"""Largest normal value, in standard deviations.  The quantile of `_SMALLEST` is -6.2."""
-MOST_INTEGERS = 2**53
+MAX_DEVIATIONS = 7.0
+"""Largest normal value, in standard deviations.  The quantile of `_MIN_DISTANCE` is -6.2."""
+MAX_INTEGERS = 2**53
 """Largest number of different integers.  Numbers in the unit interval have 53 bits."""
-FORMS = (
+DISTRIBUTION_FORMS = (
     '{ from, to }, { from, to, scale = "log" }, { integers = { from, to } }, { normal = { mean, std } } '
     "or { choice = [...] }"
 )
@@ -217,7 +217,7 @@ FORMS = (
 def read_sample(table: SampleTable, declared: StudyReader, place: SourceLocation) -> Axis:
     """Read a ``[[sample]]`` section as an axis.  Raises StudyError."""
     rule, parameters = RULES[table.rule], table.parameters
-    for name in OPTIONS:
+    for name in RULE_OPTIONS:
         if name in table.model_fields_set and name not in rule.options:
             raise place.at(name).error(f"`{name}` must be left out with the rule {table.rule}")
     if table.start and not rule.nested:
@@ -253,9 +253,9 @@ def warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
         return
     values = sorted(float(value) for value in axis.values)  # type: ignore[arg-type]  # numbers
     for one, other in itertools.pairwise(values):
-        if other - one < NEAREST * max(abs(one), abs(other)):
+        if other - one < MIN_DIFFERENCE * max(abs(one), abs(other)):
             warn(
-                f"`{axis.name}` has two values that differ by less than {NEAREST:g} of their size, {one!r} and "
+                f"`{axis.name}` has two values that differ by less than {MIN_DIFFERENCE:g} of their size, {one!r} and "
                 f"{other!r} ({place}). If both are the same value, give it once",
                 AccuracyWarning,
             )
@@ -279,7 +279,7 @@ class Rule:
 
 def make_sample_generator(seed: int) -> np.random.Generator:
     """Return the random generator of a sample, which differs from ``default_rng(seed)`` in runs."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SAMPLES,)))
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SAMPLE_STREAM,)))
 
 
 def _draw_sobol(dimension: int, count: int, seed: int) -> Array:
@@ -291,7 +291,7 @@ def _draw_sobol(dimension: int, count: int, seed: int) -> Array:
 
 
 def _draw_latin_hypercube(dimension: int, count: int, seed: int) -> Array:
-    """Draw a nested Latin hypercube, whose first half is one too if `count` is even (Sallaberry et al. 2008)."""
+    """Draw a Latin hypercube with an even `count` so that its first half is one too (Sallaberry et al. 2008)."""
     rng = make_sample_generator(seed)
     size = count // (count & -count)
     points: Array = scipy.stats.qmc.LatinHypercube(dimension, rng=rng).random(size)
@@ -346,7 +346,7 @@ RULES: Mapping[str, Rule] = {
 def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantiles:
     """Return the quantile function of a distribution.  A `closed` rule also draws 0 and 1.  Raises StudyError."""
     if not isinstance(raw, dict):
-        raise place.mistake(FORMS, raw, "give a single value in [constants]")
+        raise place.mistake(DISTRIBUTION_FORMS, raw, "give a single value in [constants]")
     kind = next((name for name in _DISTRIBUTIONS if name in raw), "")
     if not kind:  # a box; the message can suggest one of the kinds
         place.check_keys(raw, ("from", "to"), ("scale", *_DISTRIBUTIONS))
@@ -367,22 +367,22 @@ def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantile
     inside.check_keys(given, keys)
     if kind == "integers":
         low, high, _ = inside.interval(given)
-        if not (isinstance(low, int) and isinstance(high, int)) or high - low >= MOST_INTEGERS:
-            raise inside.mistake(f"{{ from, to }} of two integers fewer than {MOST_INTEGERS:,} apart", given)
+        if not (isinstance(low, int) and isinstance(high, int)) or high - low >= MAX_INTEGERS:
+            raise inside.mistake(f"{{ from, to }} of two integers fewer than {MAX_INTEGERS:,} apart", given)
         first, count = low, high - low + 1
-        if max(abs(low), abs(high)) > MOST_INTEGERS:
-            raise inside.mistake(f"{{ from, to }} of two integers of at most {MOST_INTEGERS:,}", given)
+        if max(abs(low), abs(high)) > MAX_INTEGERS:
+            raise inside.mistake(f"{{ from, to }} of two integers of at most {MAX_INTEGERS:,}", given)
         return lambda unit: [first + number for number in _pick_integers(unit, count)]
     if closed:
         raise place.mistake("bounded, because this rule draws both ends", raw, "use { from, to }")
     mean, std = inside.number(given, "mean"), inside.number(given, "std")
     if std <= 0:
         raise inside.at("std").mistake("above 0", std)
-    if not math.isfinite(abs(float(mean)) + FARTHEST * float(std)):
+    if not math.isfinite(abs(float(mean)) + MAX_DEVIATIONS * float(std)):
         raise inside.mistake("{ mean, std } whose values are finite numbers", given)
     return lambda unit: [
         round_digits(value)
-        for value in (mean + std * scipy.special.ndtri(np.clip(unit, _SMALLEST, 1.0 - _SMALLEST))).tolist()
+        for value in (mean + std * scipy.special.ndtri(np.clip(unit, _MIN_DISTANCE, 1.0 - _MIN_DISTANCE))).tolist()
     ]
 
 
@@ -395,8 +395,8 @@ def _pick_integers(unit: Array, count: int) -> list[int]:
 
 # --- all designs of a study ------------------------------------------------------------------------------------------
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-SECTIONS = ("zip", "sample", "table")
+DIMENSION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+DESIGN_SECTIONS = ("zip", "sample", "table")
 
 
 @dataclass(frozen=True)
@@ -494,7 +494,7 @@ def read_designs(table: StudyModel, declared: StudyReader, *, warns: bool) -> tu
     """Read all designs of a study as axes.  With `warns`, give an `AccuracyWarning` for an unbalanced sequence."""
     owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}
     every = []
-    for section in SECTIONS:
+    for section in DESIGN_SECTIONS:
         for number, design in enumerate(getattr(table, section)):
             place = declared.locate(section).at(number)
             if isinstance(design, SampleTable):
@@ -514,7 +514,7 @@ def read_designs(table: StudyModel, declared: StudyReader, *, warns: bool) -> tu
                 count = len(next(iter(columns.values())))
                 about = {"kind": section, "count": count, "parameters": {each: {} for each in columns}}
                 axis = Axis(design.name, tuple(range(count)), columns, description=json.dumps(about))
-            if not NAME.fullmatch(axis.name):
+            if not DIMENSION_NAME.fullmatch(axis.name):
                 raise place.at("name").mistake("made of letters, digits and _, and begin with a letter", axis.name)
             if axis.name in declared.method.parameters:
                 message = f"`{axis.name}` must be a new name for the dimension, got the name of a parameter"

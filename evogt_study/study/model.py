@@ -27,8 +27,8 @@ _ORCID = re.compile(r"(\d{4}-){3}\d{3}[\dX]", re.ASCII)
 _DOI = re.compile(r"10\.\d{4,9}/\S+", re.ASCII)
 _ADDRESS = re.compile(r"https?://\S+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")  # of one licence: expressions of several have no address
-ORCID = "https://orcid.org/"
-UNKNOWN, WHOLE = "unknown_key", "whole_study"
+ORCID_ADDRESS = "https://orcid.org/"
+UNKNOWN_KEY, WHOLE_STUDY = "unknown_key", "whole_study"
 """Types of errors for an unknown key and for inconsistent sections."""
 
 
@@ -45,7 +45,7 @@ class TomlTable(BaseModel):
         for key in raw if isinstance(raw, dict) and cls.model_config.get("extra") != "allow" else ():
             if key not in cls.model_fields:
                 raise PydanticCustomError(
-                    UNKNOWN, "{advice}", {"key": key, "advice": suggest(key, [*cls.model_fields])}
+                    UNKNOWN_KEY, "{advice}", {"key": key, "advice": suggest(key, [*cls.model_fields])}
                 )
         return raw
 
@@ -280,7 +280,7 @@ class PublicationTable(TomlTable):
         lists = {
             "creator_name": [each.name for each in self.creators],
             "creator_email": [each.email for each in self.creators],
-            "creator_url": [ORCID + each.orcid if each.orcid else "" for each in self.creators],
+            "creator_url": [ORCID_ADDRESS + each.orcid if each.orcid else "" for each in self.creators],
             "creator_institution": [each.affiliation for each in self.creators],
         }
         # each creator has the same place in every list; names have commas, so semicolons separate them
@@ -352,12 +352,12 @@ class StudyModel(TomlTable):
         given = self.model_fields_set
         if not (self.axes or self.zip or self.sample or self.table):
             message = "`axes` must have at least 1 entry unless the study has a design. Give a list of values"
-            raise PydanticCustomError(WHOLE, message)
+            raise PydanticCustomError(WHOLE_STUDY, message)
         if self.command is not None and "method" in given:
-            raise PydanticCustomError(WHOLE, "`command` must be given in place of `method`, got both")
+            raise PydanticCustomError(WHOLE_STUDY, "`command` must be given in place of `method`, got both")
         for key in ("template", "read", "shell", "container", "keep"):
             if self.command is None and key in given:
-                raise PydanticCustomError(WHOLE, f"`{key}` must be given with `command`, got no `command`")
+                raise PydanticCustomError(WHOLE_STUDY, f"`{key}` must be given with `command`, got no `command`")
         return self
 
     @property
@@ -468,17 +468,17 @@ def _describe_mistake(errors: list[ErrorDetails], raw: Mapping[str, Any], where:
             if part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int):
                 value = value[part]
                 keys.append(str(part))
-        if error["type"] in ("missing", UNKNOWN):
+        if error["type"] in ("missing", UNKNOWN_KEY):
             keys.append(str(error["ctx"]["key"] if "ctx" in error else error["loc"][-1]))
         found.setdefault(tuple(keys), []).append(error)
     deepest = max(found, key=len)
     key, first = ".".join(deepest), found[deepest][0]
-    if first["type"] == UNKNOWN:
+    if first["type"] == UNKNOWN_KEY:
         return f"unknown key `{key}` ({where}). {first['msg']}"
     if first["type"] == "missing":
         return f"`{key}` must be given ({where})"
-    if first["type"] == WHOLE:
+    if first["type"] == WHOLE_STUDY:
         return f"{first['msg']} ({where})"
-    expected = (_EXPECTED.get(error["type"], error["msg"]).format(**error.get("ctx", {})) for error in found[deepest])
+    expected = (_EXPECTED.get(each["type"], each["msg"]).format(**each.get("ctx", {})) for each in found[deepest])
     wanted = " or ".join(dict.fromkeys(re.sub("^(Input should be|Value error,) ", "", each) for each in expected))
     return f"`{key}` must be {wanted}, got {shorten(first['input'])} ({where})"

@@ -1,7 +1,7 @@
 """Define the phases of a study, and plan them: cases, run keys, order of the runs, and the stages that runs share.
 
 For equal means, the pilot chooses the smaller candidate.  A target precision only adds seeds, in the order of the seed
-axis.  So the plan of a resumed study does not depend on when the study stopped.
+axis, so the plan of a resumed study is the plan of an uninterrupted study.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ Order = npt.NDArray[np.int64]
 Work = npt.NDArray[np.float64]
 """Estimated seconds of each case, in the shape of a space.  Axes without influence have length 1.  A point without a
 case is NaN."""
-OWN = "run"
+OWN_STAGE = "run"
 """Name of the stage that cases never share."""
 MAX_COMBINATIONS = 1_000
 """Largest number of combinations for which the work is estimated, in 0.1 s.  More make the work unknown."""
-MAX_COUNTED = 10_000
+MAX_COUNTED_CASES = 10_000
 """Largest number of cases for which shared stages are counted.  In a larger study, only the first cases count."""
-ALIKE = 8.0
+MAX_WORK_RATIO = 8.0
 """Largest ratio of the longest to the shortest estimated work at which runs are ordered by seed.  A batch of long runs
 whose size is chosen for the shortest run then takes 6 s instead of 0.7 s."""
 Labels = tuple[str, ...]
@@ -365,7 +365,10 @@ def find_planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Parameter
 # 20 of SHA-256's 64 digits: two of 10 million different cases share a key with a probability of 4e-11
 def compute_run_keys(method: Method, space: CaseSpace) -> Keys:
     """Compute the run key of each point as `BoundCase.key`, but bind a case once for all points of inner axes."""
-    inner = [axis for axis in space.axes if _is_inner(axis, method, space)]
+    # inner axes vary only key-only parameters, have no list values and decide no other parameter
+    free = [axis for axis in space.axes if {*axis.parameters} <= {*method.key_only_parameters}]
+    listed = [axis for axis in free if any(isinstance(each, tuple) for row in axis.parameters.values() for each in row)]
+    inner = [axis for axis in free if axis not in listed and not space.decides(axis)]
     outer = [axis for axis in space.axes if axis not in inner]
     places = [space.names.index(axis.name) for axis in (*outer, *inner)]
     texts = itertools.chain.from_iterable(_make_texts(method, space, outer, inner))
@@ -376,12 +379,6 @@ def compute_run_keys(method: Method, space: CaseSpace) -> Keys:
         keys[start : start + SLAB] = np.frombuffer(found.hex().encode(), dtype=keys.dtype)
     keys[keys == hashlib.sha256(b"").hexdigest()[:KEY_DIGITS].encode()] = b""
     return keys.reshape([space.shape[place] for place in places]).transpose(np.argsort(places)).ravel()
-
-
-def _is_inner(axis: Axis, method: Method, space: CaseSpace) -> bool:
-    """Return True if the axis varies only key-only parameters, has no list values and decides no other parameter."""
-    is_plain = set(axis.parameters) <= {*method.key_only_parameters} and not space.decides(axis)
-    return is_plain and not any(isinstance(value, tuple) for values in axis.parameters.values() for value in values)
 
 
 def _make_texts(
@@ -455,7 +452,7 @@ class Plan:
 
     @cached_property
     def work(self) -> Work | None:
-        """Estimated work of the cases, or None if it is unknown or for more than `MAX_COMBINATIONS` combinations."""
+        """Estimated work of the cases, or None if it is unknown or has more than `MAX_COMBINATIONS` combinations."""
         space, sizes = self.space, self.method.setup_parameters
         deciding = set(sizes).union(*map(space.find_dependence, sizes))
         deciding |= {name for choice in space.chosen for name in choice.over}
@@ -488,7 +485,7 @@ class Plan:
         axis = space.names.index(SEED)
         if leading is not None and (SEED not in leading or work is None or work.shape[axis] > 1):
             return order
-        if leading is not None and work is not None and np.nanmax(work) > ALIKE * np.nanmin(work):
+        if leading is not None and work is not None and np.nanmax(work) > MAX_WORK_RATIO * np.nanmin(work):
             return order
         # seed by seed: seeds share no early stage, and all runs take about equally long
         return order[np.argsort(order // math.prod(space.shape[axis + 1 :]) % space.shape[axis], kind="stable")]
@@ -624,8 +621,8 @@ class SharedWork:
         return sum(self.first.values())
 
 
-def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = None) -> list[SharedWork]:
-    """Count the distinct computations of each stage in the first `limit` cases, with `OWN` last."""
+def count_shared_work(plan: Plan, limit: int = MAX_COUNTED_CASES, numbers: Order | None = None) -> list[SharedWork]:
+    """Count the different computations of each stage in the first `limit` cases.  The stage `OWN_STAGE` is last."""
     stages: dict[str, tuple[dict[Hashable, int], list[int]]] = {}  # first case with each key, and all cases
     works: list[float] = []
     known: dict[tuple[Value | None, ...], float] = {}
@@ -638,13 +635,13 @@ def count_shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | Non
         size = tuple(map(values.get, sizes))
         if size not in known:
             known[size] = estimate_work(plan.method, values) or 0.0
-        for stage, key in (*plan.method.bind(values).stages.items(), (OWN, len(works))):
+        for stage, key in (*plan.method.bind(values).stages.items(), (OWN_STAGE, len(works))):
             first, every = stages.setdefault(stage, ({}, []))
             first.setdefault(key, len(works))
             every.append(len(works))
         works.append(known[size])
     found = []
-    for stage, (first, every) in sorted(stages.items(), key=lambda entry: entry[0] == OWN):
+    for stage, (first, every) in sorted(stages.items(), key=lambda entry: entry[0] == OWN_STAGE):
         new, all_works = (Counter(works[case] for case in cases) for cases in (first.values(), every))
         found.append(SharedWork(stage, len(works), new, all_works, max(first.values()) >= len(works) // 2))
     return found

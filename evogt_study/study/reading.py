@@ -22,18 +22,7 @@ from evogt_study.methods.loading import METHODS, load_method, load_named_method
 from evogt_study.methods.protocol import find_problem_kind, states_problem
 from evogt_study.schema.parameters import get_defaults, read_anything
 from evogt_study.schema.records import Needs
-from evogt_study.schema.values import (
-    TYPE,
-    Exact,
-    Value,
-    Values,
-    from_json,
-    is_composite,
-    is_number,
-    make_coordinate,
-    text_label,
-    to_plain,
-)  # fmt: skip
+from evogt_study.schema.values import Exact, Value, Values, from_json, is_number, make_coordinate, text_label, to_plain
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT, TAKEN_REASON, explain_reserved_name
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Formula, When, is_match
 from evogt_study.study.designs import list_values, parse_table, read_designs, read_list, warn_of_near_values
@@ -43,9 +32,9 @@ from evogt_study.study.plan import Phase, read_pilot, read_precision
 if TYPE_CHECKING:
     from evogt_study.study.study import Study
 
-MAX_CHECKED = 5_000
+MAX_CHECKED_CASES = 5_000
 """Largest number of cases whose parameters the package checks before the first run, in 0.4 s for one problem."""
-_LARGEST = sys.float_info.max
+_MAX_NUMBER = sys.float_info.max
 """Largest double.  A Python integer may be larger."""
 _MEMORY = re.compile(r"(.+?)\s*([MG])B")
 _FORMULA = "formula"
@@ -93,7 +82,7 @@ class SourceLocation:
     def number(self, table: Mapping[str, Any], key: str) -> float | int:
         """Return the finite number of a key.  Raises StudyError for any other value."""
         value = table[key]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_LARGEST <= value <= _LARGEST:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_MAX_NUMBER <= value <= _MAX_NUMBER:
             raise self.at(key).mistake("a finite number", value)
         return value
 
@@ -114,9 +103,8 @@ class SourceLocation:
 
 def _format_value(value: Value) -> str:
     """Return a value for a message, as Python prints it."""
-    if is_composite(value):
-        return text_label(value)
-    return shorten(value.make({}) if isinstance(value, Exact) else value)
+    value = value.make({}) if isinstance(value, Exact) else value
+    return text_label(value) if hasattr(value, "content") else shorten(value)
 
 
 class StudyReader:
@@ -288,8 +276,7 @@ class StudyReader:
 
     def _read_choices(self) -> dict[str, dict[str, Any]]:
         """Return the entries of the axes `method` and `problem` if these axes vary the method or the problem."""
-        found: dict[str, dict[str, Any]] = {}
-        folder = Path(self.file).parent
+        found, folder = dict[str, dict[str, Any]](), Path(self.file).parent
         for name in ("method", "problem"):
             raw, place = self.table.axes.get(name), self.locate(f"axes.{name}")
             if raw is None or name in self.table.model_fields_set or (name == "method" and self.table.command):
@@ -298,9 +285,8 @@ class StudyReader:
                 # a function is labelled by its own name
                 raw = {each.rpartition(":")[2]: each for each in raw}
             is_function = name == "problem" and not found and self.table.method_reference not in METHODS.own
-            if is_function and not (
-                isinstance(raw, dict) and TYPE not in raw and any(states_problem(each, folder) for each in raw.values())
-            ):
+            choices = raw.values() if isinstance(raw, dict) and not list_values(raw) else ()
+            if is_function and not any(states_problem(each, folder) for each in choices):
                 continue
             if not isinstance(raw, dict) or not raw:
                 raise place.mistake("a list of names, or a table of names", raw)
@@ -449,7 +435,7 @@ def check_cases(study: Study) -> None:
                 raise StudyError(f"{message}{' for ' if point else ''}{point}{as_sentence(remedy)}")
         # code that is only declared was checked before it ran, and checking it again would run it
         is_declared = any(code.kind is CodeKind.DECLARED for code in study.spec.codes)
-        points = () if is_declared else space.representatives({*space.names} - few, MAX_CHECKED)
+        points = () if is_declared else space.representatives({*space.names} - few, MAX_CHECKED_CASES)
         for values in filter(None, map(space.resolve, points)):
             if study.resources is not None:
                 study.resources.compute_needs(values)

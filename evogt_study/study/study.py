@@ -26,19 +26,19 @@ from evogt_study.methods.python_files import hash_depends
 from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, make_coordinate, to_json, to_plain
 from evogt_study.storage.files import MAX_STUDY_BYTES, is_utf8, read_text, write_atomically
 from evogt_study.study.case_space import CaseSpace, ParameterTable
-from evogt_study.study.designs import SECTION, SECTIONS, StatedDesign, read_files
+from evogt_study.study.designs import DESIGN_SECTIONS, TABLE_FILES, StatedDesign, read_files
 from evogt_study.study.model import StudyModel, parse_study, suggest_reader, validate_table, write_toml
 from evogt_study.study.plan import Phase, Pilot
 from evogt_study.study.reading import FindCode, Resources, StudyReader, check_cases
 
-MIN_RANGE = 6
+MIN_RANGE_LENGTH = 6
 """Smallest number of consecutive integers that a study file gives as start and count."""
-_RANGE = frozenset({"start", "count", "from", "to", "step", "scale"})
-_MERGED = ("axes", "constants")
+_RANGE_KEYS = frozenset({"start", "count", "from", "to", "step", "scale"})
+_MERGED_SECTIONS = ("axes", "constants")
 """Sections in which `Study.replace` changes only the named entries."""
 MAX_CHANGES = 4
 """Largest number of changes that a message names, so that it fits on a line of a terminal."""
-_NO_CODE = frozenset({"name", "title", "source", "publication"})
+_KEYS_WITHOUT_CODE = frozenset({"name", "title", "source", "publication"})
 """Keys whose values never name code."""
 
 
@@ -196,18 +196,18 @@ class Study:
         there = path.resolve().parent
         references = {code.reference: _make_reference(code, there) for code in sections.codes.values()}
         entries = sections.table.items()
-        table = {key: _to_file(key, each, {} if key in _NO_CODE else references) for key, each in entries}
+        table = {key: _to_file(key, each, {} if key in _KEYS_WITHOUT_CODE else references) for key, each in entries}
         for each in table.get("table", []):
             source = folder / each.get("file", "")
             if "file" in each and source.is_file():  # the table keeps the content of a file that is not there
-                table[SECTION].pop(each["file"], None)
+                table[TABLE_FILES].pop(each["file"], None)
                 # relpath, since the file need not be below the folder
                 each["file"] = Path(os.path.relpath(source, there)).as_posix()
         for code in sections.codes.values():
             if code.depends:
                 table["depends"] = [os.path.relpath(Path(code.folder) / name, there) for name, _ in code.depends]
-        if not table.get(SECTION, True):
-            del table[SECTION]
+        if not table.get(TABLE_FILES, True):
+            del table[TABLE_FILES]
         text = write_toml(table)
         if path.exists():
             if path.is_file() and path.read_bytes() == text.encode():
@@ -303,9 +303,9 @@ class Study:
         """
         raw, text = parse_study(text, file)
         study = StudySections(raw).read(file, find_user_code, recorded=recorded)
-        added = {name: lines for name, lines in study.model.table_files.items() if name not in raw.get(SECTION, {})}
+        added = {name: lines for name, lines in study.model.table_files.items() if name not in raw.get(TABLE_FILES, {})}
         if added:  # appended: the comments and the order of the study file stay
-            head = "" if SECTION in raw else f"\n# what the files of [[table]] held\n[{SECTION}]\n"
+            head = "" if TABLE_FILES in raw else f"\n# what the files of [[table]] held\n[{TABLE_FILES}]\n"
             text = f"{text.rstrip(chr(10))}\n{head}{tomli_w.dumps(added, indent=2)}"
         vars(study)["text"] = text
         return study
@@ -379,12 +379,12 @@ class StudySections:
             self._set_designs(() if value is None else value)
         elif value is None:
             table.pop("random" if key == "common" else key, None)
-        elif key in _MERGED:
+        elif key in _MERGED_SECTIONS:
             if not isinstance(value, Mapping):
                 raise StudyError(f"`{key}` must be a mapping of names to values, got {shorten(value)}")
             names = [name for name, each in value.items() if each is not None or not none_removes]
             # an axis may become a constant, and the reverse; an axis with new values keeps its place
-            for section in _MERGED:
+            for section in _MERGED_SECTIONS:
                 if section in table:
                     stays = names if section == key else ()
                     table[section] = {k: each for k, each in table[section].items() if k not in value or k in stays}
@@ -430,7 +430,7 @@ class StudySections:
         return code.reference
 
     def _set_designs(self, designs: Any) -> None:
-        for section in (*SECTIONS, SECTION):
+        for section in (*DESIGN_SECTIONS, TABLE_FILES):
             self.table.pop(section, None)
         is_one = isinstance(designs, StatedDesign) or not isinstance(designs, Iterable)
         for design in (designs,) if is_one else designs:
@@ -449,7 +449,7 @@ class StudySections:
     def _read_axis(self, name: str, values: Any) -> Any:
         """Convert the values of an axis to TOML types, with consecutive integers as start and count."""
         if isinstance(values, Mapping):
-            if _RANGE.intersection(values) and all(np.isscalar(each) for each in values.values()):
+            if _RANGE_KEYS.intersection(values) and all(np.isscalar(each) for each in values.values()):
                 return to_plain(dict(values))
             made: dict[str, Any] = {}
             for label, value in values.items():
@@ -469,7 +469,7 @@ class StudySections:
         if not isinstance(values, np.ndarray) and type(values).__name__ != "DatetimeIndex":
             values = list(values)
             kinds = set(map(type, values))
-            if kinds == {int} and len(values) >= MIN_RANGE and values[0] >= 0:
+            if kinds == {int} and len(values) >= MIN_RANGE_LENGTH and values[0] >= 0:
                 if values == list(range(values[0], values[0] + len(values))):
                     return {"start": values[0], "count": len(values)}
             elif len(kinds) == 1 and isinstance(values[0], (np.number, np.bool_)):  # the shorter text
@@ -480,7 +480,7 @@ class StudySections:
         """Return the checked study.  Sections from a result (`recorded`) read no files and give no warnings."""
         model, folder = validate_table(StudyModel, self.table, file), Path(file).parent
         if not recorded and (files := read_files(model, file)):
-            model = model.model_copy(update={SECTION: model.table_files | files})
+            model = model.model_copy(update={TABLE_FILES: model.table_files | files})
         text = str([self.table.get(key) for key in ("axes", "zip")]) if self.objects else ""
         objects = tuple((name, data) for name, data in sorted(self.objects.items()) if name in text)
 

@@ -16,14 +16,14 @@ from helpers import read_table
 
 from evogt_study.operations import forecast
 from evogt_study.operations.forecast import estimate_worker_memory, forecast_phase, predict_seconds, sample_cases
-from evogt_study.study.plan import OWN, count_shared_work, plan_study
+from evogt_study.study.plan import OWN_STAGE, count_shared_work, plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers import batch
 from evogt_study.workers.batch import Batch, compute_here
 
 STUDIES = read_table(__file__)
 ONE_D, TWO_D = STUDIES["1-D"], STUDIES["2-D"]
-STAGES = {"trial functions": 0.4, "weighted SVD": 0.3, "retained space": 0.2, "reference": 0.01, OWN: 0.1}
+STAGES = {"trial functions": 0.4, "weighted SVD": 0.3, "retained space": 0.2, "reference": 0.01, OWN_STAGE: 0.1}
 
 
 @pytest.fixture

@@ -97,10 +97,10 @@ def test_runs_that_another_program_changed_are_read_and_packed_again(own_study, 
     assert len(read_index(arrays).keys) == 7
 
 
-@pytest.mark.parametrize("limit", [index.WHOLE_BYTES, 1000])
+@pytest.mark.parametrize("limit", [index.MAX_WHOLE_BYTES, 1000])
 def test_what_runs_print_is_in_a_result_that_grows(own_study, tmp_path, monkeypatch, limit):
     """Also if fields of one width would be longer than what a reader takes in one piece."""
-    monkeypatch.setattr(index, "WHOLE_BYTES", limit)
+    monkeypatch.setattr(index, "MAX_WHOLE_BYTES", limit)
     path, printed = tmp_path / "own.nc", ["é" * 100 * number + "\n" for number in range(4)]
     for count in (3, 4):
         study = own_study("def method(seed):\n    return seed\n", SEEDS % count)

@@ -125,7 +125,7 @@ def test_keys_of_any_design_made_together_are_those_made_one_by_one(data):
 
 
 def test_values_that_do_not_fit_together_are_found_at_every_setup(monkeypatch):
-    monkeypatch.setattr("evogt_study.study.reading.MAX_CHECKED", 2)  # more are not checked when a study is read
+    monkeypatch.setattr("evogt_study.study.reading.MAX_CHECKED_CASES", 2)  # more are not checked when a study is read
     rows = [{"N": 3 + number, "N1": 2, "gamma": [1, 2]} for number in range(5)]
     rows[3]["gamma"] = [1, 2, 3]
     table = "\n".join(f"  {{ N = {each['N']}, N1 = {each['N1']}, gamma = {each['gamma']} }}," for each in rows)

@@ -14,7 +14,7 @@ import evogt_study as evs
 from evogt_study.cli.main import main
 from evogt_study.errors import StudyError
 from evogt_study.pde.problems import BUILT_IN
-from evogt_study.study.designs import SECTIONS, StatedDesign
+from evogt_study.study.designs import DESIGN_SECTIONS, StatedDesign
 from evogt_study.study.model import read_toml, write_toml
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
@@ -94,7 +94,7 @@ def test_every_study_of_the_repository_is_the_same_in_toml_in_python_and_in_a_wr
     assert read_toml(write_toml(study.model.given), "text") == study.model
     monkeypatch.chdir(path.parent)
     given = study.model.given
-    designs = [StatedDesign(section, each) for section in SECTIONS for each in given.pop(section, [])]
+    designs = [StatedDesign(section, each) for section in DESIGN_SECTIONS for each in given.pop(section, [])]
     given.pop("table_files", None)
     in_python = Study(**given, designs=designs, common=given.pop("random", {}).get("common"))
     written = Study.from_file(in_python.to_file(tmp_path / path.name))
