@@ -342,12 +342,12 @@ def bound_run(
     # Use the first time rule that is accurate enough, because each point needs a residual.  Splines of lower degree
     # have kinks at the knots.  The last rule, for data that change faster, takes too much memory in 2-D and 3-D.
     rules = [(TimeRule.whole(float(knots.times[-1])), SETTLED)] if len(knots.times) > DEGREE else []
-    rules.append((TimeRule.between(tuple(knots.times.tolist())), 2.0))  # which accepts any difference
+    rules.append((TimeRule.between(knots.times), 2.0))  # which accepts any difference
     if dimension == 1:
         steps = np.arange(len(knots.times))
         times = max(2, -(-80 // int(steps[-1])))  # at least 80 intervals
         finer = np.interp(np.arange(times * steps[-1] + 1) / times, steps, knots.times)
-        rules.append((TimeRule.between(tuple(finer.tolist())), 2.0))
+        rules.append((TimeRule.between(finer), 2.0))
     for grid in grids:
         functions = RunFunctions.of(solution, grid, share)
         reconstructed = functions.reconstruct(knots.coefficients, knots.times)
@@ -370,7 +370,7 @@ def _sample_data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[Pr
     """Evaluate a problem on a grid, compute the growth rate, and check whether grid and rule resolve the data."""
     data = ProblemData.of(problem, grid, rule.times)
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, float(rule.times[-1]))
-    return data, bound_growth(data), in_space, is_seen_in_time(problem, data, rule)
+    return data, bound_growth(data), in_space, is_seen_in_time(problem, grid, rule)
 
 
 @dataclass(frozen=True, eq=False)

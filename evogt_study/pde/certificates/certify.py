@@ -212,7 +212,7 @@ def compute_constants(
         # eta_q of eq:quadrature_residual, of the spectral reference u: at each time the supremum over the retained
         # space of [ (u_t, z)_q + A_q(t; u, z) - (f, z)_q ] / || z ||_{1,q}
         assert reference is not None  # noqa: S101  # `compute_certificates` has it then
-        rule = TimeRule.between(tuple(np.linspace(0.0, T, 9).tolist()))
+        rule = TimeRule.between(np.linspace(0.0, T, 9))
         grid = TensorGrid.of_rule(solution.discretisation.quadrature, problem.dimension)
         data, (states, rates) = ProblemData.of(problem, grid, rule.times), reference.solution.at(rule.times)
         basis, count = SampledBasis(reference.solution.along, grid), len(rule.times)
@@ -345,23 +345,17 @@ class SpectralReference:
 
 def find_reference(problem: Problem, final_time: float) -> SpectralReference:
     """Compute references until a bound is at most `SMALL` || u_ref(T) ||, and return the reference with least bound."""
-    best: SpectralReference | None = None
-    first, most = _REFERENCE_STEPS[problem.dimension]
-    steps = first
-    while not _is_seen(
-        problem, _choose_grid(problem.dimension, _MODES[problem.dimension][0]), _grade_knots(final_time, steps)
-    ):
+    d, attempts = problem.dimension, list[SpectralReference]()
+    (steps, most), grid = _REFERENCE_STEPS[d], _choose_grid(d, _MODES[d][0])
+    while steps <= most and not is_seen_in_time(problem, grid, TimeRule.between(_grade_knots(final_time, steps))):
         steps *= 2
-        if steps > most:  # the bound will be infinite
-            steps = most = first
-            break
-    for modes in _MODES[problem.dimension]:
-        space, before = SpectralSpace(problem.dimension, modes, to_box(problem.domain).ends), np.inf
-        least = np.inf if best is None else best.delta
+    if steps > most:  # the bound will be infinite
+        steps = most = _REFERENCE_STEPS[d][0]
+    for modes in _MODES[d]:
+        space, before = SpectralSpace(d, modes, to_box(problem.domain).ends), np.inf
+        least = min((each.delta for each in attempts), default=np.inf)
         while True:
-            found = solve_reference(problem, final_time, space, steps)
-            if best is None or found.delta < best.delta:
-                best = found
+            attempts.append(found := solve_reference(problem, final_time, space, steps))
             wanted = SMALL * float(np.linalg.norm(found.solution.states[-1]))
             if found.delta <= wanted:
                 return found
@@ -369,22 +363,25 @@ def find_reference(problem: Problem, final_time: float) -> SpectralReference:
                 break
             # the method has order five, so twice the steps are not enough
             before, steps = found.delta, (4 if found.delta > 32.0 * wanted and 4 * steps <= most else 2) * steps
+        best = min(attempts, key=lambda each: each.delta)
         # for data with jumps or layers, more modes change the bound little
         if np.isfinite(least) and best.delta > 0.5 * least:
             break
-    assert best is not None  # noqa: S101  # `_MODES` has an entry for each dimension
     return best
 
 
 def solve_reference(problem: Problem, final_time: float, space: SpectralSpace, steps: int) -> SpectralReference:
     """Compute the spectral solution in `space` with `steps` time steps, and its bound on a finer grid."""
     knots, grid = _grade_knots(final_time, steps), _choose_grid(space.dimension, space.modes)
-    solution = Reconstruction(knots, _march(problem, knots, space), space.along)
-    rule, evaluate = _sample_blocks(problem, grid, knots)
+    solution, rule = Reconstruction(knots, _march(problem, knots, space), space.along), TimeRule.between(knots)
     # otherwise no bound is known for data that grid or steps do not resolve
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, final_time)
-    if not (in_space and _is_seen(problem, grid, knots)):
+    if not (in_space and is_seen_in_time(problem, grid, rule)):
         return SpectralReference(solution, np.inf)
+
+    def evaluate(block: slice) -> ProblemData:
+        return ProblemData.of(problem, grid, rule.times[block])
+
     # the bound is only for the final time, so errors may decay
     growth = bound_growth(evaluate(slice(None)), decay=True)
     return SpectralReference(solution, bound_energy(solution, rule, grid, evaluate, growth).value)
@@ -399,19 +396,6 @@ def _choose_grid(dimension: int, modes: int) -> TensorGrid:
     points = int(1.5 * modes)
     # panels on a line, because `measure_on_line` needs their last modes
     return TensorGrid(1, 16, -(-points // 8)) if dimension == 1 else TensorGrid(dimension, points)
-
-
-def _is_seen(problem: Problem, grid: TensorGrid, knots: Array) -> bool:
-    """Return True if the time rule between the knots resolves the data in time."""
-    rule, evaluate = _sample_blocks(problem, grid, knots)
-    middle = len(rule.times) // 2
-    return is_seen_in_time(problem, evaluate(slice(middle, middle + 1)), rule)
-
-
-def _sample_blocks(problem: Problem, grid: TensorGrid, knots: Array) -> tuple[TimeRule, Callable[[slice], ProblemData]]:
-    """Return the time rule between the knots, and the function that evaluates the data at a block of its times."""
-    rule = TimeRule.between(tuple(knots.tolist()))
-    return rule, lambda block: ProblemData.of(problem, grid, rule.times[block])
 
 
 def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:

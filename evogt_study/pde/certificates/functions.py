@@ -440,14 +440,13 @@ class TimeRule:
     coarse: Array
 
     @staticmethod
-    @lru_cache(maxsize=8)  # all runs of a study share the rule, which takes a twentieth of the time of a certificate
-    def between(knots: tuple[float, ...]) -> TimeRule:
+    def between(knots: Array) -> TimeRule:
         """Return a rule with `GAUSS` points between knots, and a coarser rule without the outermost of these points."""
-        ends, (nodes, weights) = np.array(knots), QuadratureRule("gauss_legendre", GAUSS).on_unit_interval
-        lengths, inner, coarse = np.diff(ends)[:, None], nodes[1:-1], np.zeros(GAUSS)
+        nodes, weights = QuadratureRule("gauss_legendre", GAUSS).on_unit_interval
+        lengths, inner, coarse = np.diff(knots)[:, None], nodes[1:-1], np.zeros(GAUSS)
         powers = np.arange(len(inner))
         coarse[1:-1] = np.linalg.solve(inner ** powers[:, None], 1.0 / (powers + 1.0))
-        times = np.append(ends[:-1, None] + lengths * nodes, ends[-1])
+        times = np.append(knots[:-1, None] + lengths * nodes, knots[-1])
         return TimeRule(times, np.append(lengths * weights, 0.0), np.append(lengths * coarse, 0.0))
 
     @staticmethod
@@ -488,14 +487,15 @@ def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> b
     return True
 
 
-def is_seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
+def is_seen_in_time(problem: Problem, grid: TensorGrid, rule: TimeRule) -> bool:
     """Return True if the times of `rule` resolve the data at the node with the largest source at half time."""
     functions = problem.source, problem.diffusion, *(problem.advection or ()), problem.linear_reaction
     changing = [function for function in functions if function is not None and not function.steady]
     if not changing:
         return True
-    largest = np.argmax(np.abs(data.source[len(data.times) // 2]))
-    place = to_box(problem.domain).from_unit(data.grid.nodes)[largest][None]
+    middle = len(rule.times) // 2
+    data = ProblemData.of(problem, grid, rule.times[middle : middle + 1])
+    place = to_box(problem.domain).from_unit(grid.nodes)[np.argmax(np.abs(data.source))][None]
     fine, known = rule.times[-1] * _make_midpoints(_TIMES), len(rule.times)
     times = np.concatenate([rule.times, fine[fine >= rule.times[0]]])
     for function in changing:

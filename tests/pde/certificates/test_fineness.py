@@ -7,7 +7,6 @@ from manufactured import VALIDATION, Manufactured, energy_error
 from evogt_study.pde.certificates.bound import bound_run, find_knots
 from evogt_study.pde.certificates.certify import certify, solve_reference
 from evogt_study.pde.certificates.functions import (
-    ProblemData,
     SpectralSpace,
     TensorGrid,
     TimeRule,
@@ -53,9 +52,9 @@ def test_structure_between_the_nodes(exact, points, seen):
     ],
 )
 def test_structure_between_the_times(exact, seen):
-    rule = TimeRule.between(tuple(np.linspace(0.0, 0.5, 11).tolist()))
+    rule = TimeRule.between(np.linspace(0.0, 0.5, 11))
     problem = FormulaProblem(dimension=1, exact=exact)()
-    assert is_seen_in_time(problem, ProblemData.of(problem, TensorGrid(1, 32, 4), rule.times), rule) is seen
+    assert is_seen_in_time(problem, TensorGrid(1, 32, 4), rule) is seen
 
 
 @pytest.mark.parametrize(
