@@ -270,7 +270,6 @@ class ProblemData:
     diffusion: Array
     source: Array
     initial: Array
-    lifting: Array | None = None
     flux: list[Array] | None = None
     advection: list[Array] | None = None
     reaction: Array | None = None
@@ -295,12 +294,15 @@ class ProblemData:
             at = times[:1] if function.steady else times
             return np.asarray(function(nodes, at).reshape(len(at), *shape))
 
-        b, c, F, g = problem.advection, problem.linear_reaction, problem.potential, problem.reaction
-        law: Callable[[Array, float], Array] | None = None
-        if F is not None:
-            law = lambda u, t: -F.slope(u)  # noqa: E731
-        elif isinstance(g, NonlinearReaction):
-            law = lambda u, t: np.asarray(g.value(u.ravel(), nodes, t)).reshape(shape)  # noqa: E731
+        b, c, g = problem.advection, problem.linear_reaction, problem.reaction
+        F: Any = problem.potential
+
+        def law(u: Array, t: float) -> Array:
+            # the source has the linear terms of u_b (`Lifting.lower_order`), but a nonlinear law needs u
+            whole = u.ravel() + problem.lift_at(nodes, t)
+            nodal = g.value(whole, nodes, t) if isinstance(g, NonlinearReaction) else -F.slope(whole)
+            return np.asarray(nodal).reshape(shape)
+
         faces = []
         for face in problem.faces:
             axis, side = DIRECTIONS.index(face.face[0]), int(face.face[1])
@@ -313,15 +315,12 @@ class ProblemData:
                 transfer = transfer.reshape(size) / width
             faces.append(FaceData(axis, side, flux.reshape(size) / width, transfer))
         return ProblemData(
-            grid, times, _diffusion(problem, box, nodes, times, shape), source.reshape(-1, *shape),
+            grid, times, _sample_diffusion(problem, box, nodes, times, shape), source.reshape(-1, *shape),
             initial.reshape(shape),
-            None if lifting is None else sample(lifting.value),
             None if lifting is None else [sample(q) / w for q, w in zip(lifting.flux, box.widths, strict=True)],
             None if b is None else [sample(part) / w for part, w in zip(b, box.widths, strict=True)],
             None if c is None else sample(c),
-            law,
-            tuple(faces),
-            box.ends,
+            None if problem.is_linear else law, tuple(faces), box.ends,
         )  # fmt: skip
 
     def part(self, block: slice) -> ProblemData:
@@ -334,7 +333,7 @@ class ProblemData:
             # steady data have one entry for all times
             return given if len(given) == 1 and len(self.times) > 1 else given[block]
 
-        names = ("times", "diffusion", "source", "lifting", "flux", "advection", "reaction")
+        names = ("times", "diffusion", "source", "flux", "advection", "reaction")
         faces = tuple(replace(face, flux=some(face.flux), transfer=some(face.transfer)) for face in self.faces)
         return replace(self, faces=faces, **{name: some(getattr(self, name)) for name in names})
 
@@ -349,9 +348,7 @@ class ProblemData:
         if self.reaction is not None:
             result = result + self.reaction * values
         if self.law is not None:
-            # the source has the linear terms of u_b (`Lifting.lower_order`), but a nonlinear law needs u
-            whole = values if self.lifting is None else values + self.lifting
-            result = result + np.stack([self.law(u, float(t)) for u, t in zip(whole, self.times, strict=True)])
+            result = result + np.stack([self.law(u, float(t)) for u, t in zip(values, self.times, strict=True)])
         return np.asarray(result)
 
     def flux_of(self, gradient: list[Array]) -> list[Array]:
@@ -378,23 +375,20 @@ class ProblemData:
         return result
 
 
-def _diffusion(problem: Problem, box: Box, nodes: Array, times: Array, shape: tuple[int, ...]) -> Array:
-    at = times[:1] if problem.diffusion.steady else times
-    values = problem.diffusion(nodes, at)
+def _sample_diffusion(problem: Problem, box: Box, nodes: Array, times: Array, shape: tuple[int, ...]) -> Array:
+    """Return the diffusion in the unit cube, (T or 1, Q, ...), or (T or 1, d, d, Q, ...) unless it is isotropic."""
+    values, d = problem.diffusion(nodes, times[:1] if problem.diffusion.steady else times), len(box.widths)
     # for a tensor positive diagonal entries are necessary, and enough on a line (`bound_below` checks eigenvalues)
     least = float((np.einsum("tqll->tql", values) if isinstance(problem.diffusion, Tensor) else values).min())
     if not least > 0.0:  # also true for NaN
         got = f"a minimum of {least:.6g}"
         raise ProblemError(f"`diffusion` must be positive on the nodes of the certificates, got {got}")
-    if isinstance(problem.diffusion, Tensor):
-        tensor = np.moveaxis(values, 1, -1) / np.multiply.outer(box.widths, box.widths)[:, :, None]
-        return np.asarray(tensor.reshape(len(at), len(box.widths), len(box.widths), *shape))
-    if len(set(box.widths)) == 1:
-        return np.asarray(values.reshape(-1, *shape) / box.widths[0] ** 2)
-    # for different widths a scalar becomes a diagonal tensor in coordinates of the unit cube
-    widths = np.asarray(box.widths)
-    diagonal = np.eye(len(widths))[None, :, :, None] / (widths**2)[:, None] * values[:, None, None, :]
-    return np.asarray(diagonal.reshape(len(at), len(widths), len(widths), *shape))
+    if not isinstance(problem.diffusion, Tensor):
+        if len(set(box.widths)) == 1:
+            return np.asarray(values.reshape(-1, *shape) / box.widths[0] ** 2)
+        values = values[..., None, None] * np.eye(d)
+    tensor = np.moveaxis(values, 1, -1) / np.multiply.outer(box.widths, box.widths)[:, :, None]
+    return np.asarray(tensor.reshape(-1, d, d, *shape))
 
 
 @dataclass(frozen=True, eq=False)
