@@ -40,7 +40,6 @@ from evogt_study.pde.domains import Box, Domain
 from evogt_study.pde.domains.box import to_box
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import RetainedSpace, evaluate_retained
-from evogt_study.pde.galerkin.validation import AtNodes
 from evogt_study.pde.numerics import Array, QuadratureRule, TimeGrid, Trajectory
 from evogt_study.pde.pipeline import Share, Solution
 
@@ -391,7 +390,7 @@ class RunFunctions:
         if grid.dimension == 1:
             first = share("certificate features", key, lambda: space.features.first_order(nodes))
             return RunFunctions(space, grid, first.value, first)
-        if isinstance(solution.sums, AtNodes) and run.validation == QuadratureRule("gauss_legendre", grid.points):
+        if solution.sums.to_nodes is None and run.validation == QuadratureRule("gauss_legendre", grid.points):
             return RunFunctions(space, grid, solution.sums.psi)
         return RunFunctions(space, grid, share("certificate features", key, lambda: space.features.values(nodes)))
 

@@ -6,7 +6,6 @@ at all times (eq:validation_error).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,6 +17,7 @@ from evogt_study.pde.dictionaries.base import Features
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import (
+    GRADIENT_NODES_AT_ONCE,
     DenseBasis,
     GalerkinSystem,
     RetainedSpace,
@@ -34,10 +34,6 @@ _RESOLVED = 1e-14
 """Bound of the last two Chebyshev coefficients of features of size one.  Rounding of the nodes adds about 3e-15."""
 SPARE_POINTS = 1.0
 """Chebyshev points beyond the number for one layer, which is then enough for two layers."""
-FeatureSums = Callable[[Array], Array]
-"""Function that returns sum_j raw_j psi_j at the nodes of a rule, (S, N) -> (S, Q)."""
-_NODES_AT_ONCE = 512
-"""Number of nodes in a block of features, gradients and products.  An array of 240 features takes 1 MB."""
 FEATURE_NODES_AT_ONCE = 4096
 """Number of nodes in a block of features without gradients, which saves a quarter of the time of blocks of 512."""
 COEFFICIENT_REFERENCES = ("eigendecomposition", "dop853")
@@ -48,26 +44,18 @@ _NOT_STEADY = (
 
 
 @dataclass(frozen=True, eq=False)
-class AtNodes:
-    """Sums of features with the values psi (Q, N) at the nodes."""
+class FeatureSums:
+    """Sums of features from their values psi at the nodes (Q, N), or at P Chebyshev points of each cell (K P, N)."""
 
     psi: Array
+    to_nodes: Array | None = None  # the polynomials through P points at the nodes of a cell, (P, Q/K)
 
     def __call__(self, raw: Array) -> Array:
-        return np.asarray(raw @ self.psi.T)
-
-
-@dataclass(frozen=True, eq=False)
-class Interpolated:
-    """Interpolated sums of features with the values psi (K P, N) at P Chebyshev points of each of K cells."""
-
-    psi: Array
-    to_nodes: Array  # the polynomials through P points at the nodes of a cell, (P, Q/K)
-
-    def __call__(self, raw: Array) -> Array:
-        """Return the interpolated sums sum_j raw_j psi_j at the nodes, (S, N) -> (S, Q)."""
-        in_cells = (raw @ self.psi.T).reshape(-1, len(self.to_nodes))
-        return np.asarray(in_cells @ self.to_nodes).reshape(len(raw), -1)
+        """Return the sums sum_j raw_j psi_j at the nodes, (S, N) -> (S, Q)."""
+        sums = np.asarray(raw @ self.psi.T)
+        if self.to_nodes is None:
+            return sums
+        return np.asarray(sums.reshape(-1, len(self.to_nodes)) @ self.to_nodes).reshape(len(raw), -1)
 
 
 # a function that is analytic in a strip has Chebyshev coefficients that fall like rho^-n, rho the sum of the half axes
@@ -86,9 +74,9 @@ def make_feature_sums(features: Features, nodes: Array, uniform: bool) -> Featur
             psi = features.values((starts + width * along).reshape(-1, 1))
             # two coefficients, because one alone may vanish by symmetry
             if np.abs(coefficients[-2:] @ psi.reshape(CELLS, points, -1)).max() <= _RESOLVED:
-                return Interpolated(psi, to_nodes)
+                return FeatureSums(psi, to_nodes)
             points *= 2
-    return AtNodes(features.values(nodes))
+    return FeatureSums(features.values(nodes))
 
 
 @lru_cache(maxsize=16)  # all runs of a study share these values
@@ -108,7 +96,7 @@ def _make_chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
 class Target:
     """Weighted exact or reference solution at S times, with its norms."""
 
-    apply_weights: Array
+    weighted: Array
     norms: Array
     factor: Array
     roots: Array
@@ -126,12 +114,12 @@ class Target:
         """Return the relative errors (S,) of the solutions with the raw coefficients T_r alpha (S, N)."""
         difference = sums(raw)
         difference *= self.factor
-        difference -= self.apply_weights
+        difference -= self.weighted
         return _measure_relative(np.sqrt(np.einsum("sq,sq->s", difference, difference)), self.norms)
 
     def final_norms(self, raw: Array, sums: FeatureSums) -> dict[str, float]:
         """Return the absolute L2 error and the relative maximum error at the last time for T_r alpha (N,)."""
-        difference = sums(raw[None])[0] * self.factor - self.apply_weights[-1]
+        difference = sums(raw[None])[0] * self.factor - self.weighted[-1]
         # a zero solution gives NaN without a warning
         with np.errstate(all="ignore"):
             return {
@@ -147,9 +135,9 @@ def measure_seminorm(problem: Problem, space: RetainedSpace, trajectory: Traject
     exact, lifted = problem.exact_gradient(rule.nodes, T), np.zeros((problem.dimension, len(rule.nodes)))
     if problem.lifting is not None:
         lifted = np.stack([slope(rule.nodes, np.array([T]))[0] for slope in problem.lifting.gradient])
-    psi, (D, dD) = space.features.first_order(rule.nodes), space.domain.boundary_factor(rule.nodes, 1)
-    slopes = psi.mapped(psi.factor(raw[:, None]))[..., 0]
-    difference = dD * (psi.value @ raw) + D * slopes + lifted - exact
+    psi = space.features.first_order(rule.nodes)
+    _, gradients = evaluate_retained(space.domain, psi, rule.nodes, raw[:, None])
+    difference = gradients[..., 0] + lifted - exact
     with np.errstate(all="ignore"):
         return float(np.sqrt(np.sum(difference**2 @ rule.weights) / np.sum(exact**2 @ rule.weights)))
 
@@ -202,8 +190,8 @@ def evaluate_basis(space: RetainedSpace, rule: Quadrature) -> tuple[DenseBasis, 
     """Return the basis phi~ = T_r^T phi on the assessment rule, and its mass defect."""
     (count, dimension), mass = rule.nodes.shape, np.zeros((space.rank, space.rank))
     basis = DenseBasis(rule, np.empty((count, space.rank)), np.empty((dimension, count, space.rank)))
-    for start in range(0, count, _NODES_AT_ONCE):
-        block = slice(start, start + _NODES_AT_ONCE)
+    for start in range(0, count, GRADIENT_NODES_AT_ONCE):
+        block = slice(start, start + GRADIENT_NODES_AT_ONCE)
         psi = space.features.first_order(rule.nodes[block])
         found = evaluate_retained(space.domain, psi, rule.nodes[block], space.transform)
         basis.values[block], basis.gradients[:, block] = found
