@@ -2,7 +2,7 @@
 
     u_t = nu Delta_h u - F'(u) + f,    u = 0 on the boundary,    n interior points per direction, h = 1/(n + 1)
 
-Delta_h is the (2d + 1)-point Laplacian.  The time integrator is eq:ac_scheme, or eq:im_retained for a linear problem.
+Delta_h is the (2d + 1)-point Laplacian.  The steps are semi-implicit (eq:ac_scheme) or implicit midpoint steps.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finite elements: linear ones (`p1_fem`) as a baseline, quadratic ones as a reference, and POD-Galerkin.
 
-The assembly is `galerkin.system` in sparse matrices.  Fields with nonlinear fluxes use a `FluxSystem` on elements.
+`galerkin.system` assembles the sparse matrices.  Fields with nonlinear fluxes use a `FluxSystem` on elements.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ElementSpace:
         return int(self.reduction.shape[1])
 
     def evaluate(self, nodes: Array, states: Array) -> Array:
-        """Return functions with unknowns (S, n) at points (P, d), by the nearest element for points off the mesh."""
+        """Evaluate functions with unknowns (S, n) at points (P, d).  Points off the mesh use the nearest element."""
         dofs = self.reduction @ states.T
         parts = [nodes[first : first + POINTS_AT_ONCE] for first in range(0, len(nodes), POINTS_AT_ONCE)]
         return np.concatenate([self._evaluate_basis(part) @ dofs for part in parts]).T

@@ -51,13 +51,13 @@ OWN_STEPS = {DIFFERENCES: 8, ELEMENTS: 2}
 """Number of steps of the reference per step of the run, by the name of the reference."""
 _SEED = 1_000_003
 """Seed of the features of a refined reference.  No study uses this seed."""
-FEATURES, _STEPS = (3, 2), (8, 4)
+FEATURE_FACTORS, _STEP_FACTORS = (3, 2), (8, 4)
 """Factors of the numbers of features and steps, for the refined reference and for its coarser version."""
-_POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
+_POINT_FACTORS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
 """Factors of the points per direction, for the refined reference and its coarser version, by the dimension."""
 COEFFICIENTS = "feature_coefficients"
 """Name of the file variable with the coefficients of a stored solution."""
-_PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
+_IDENTITY = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
 """Attributes that identify a stored solution together with its times and coefficients."""
 BY_FUNCTION = "a function"
 """Attribute value for a lifting that is a function instead of a formula."""
@@ -79,7 +79,7 @@ def make_reference(
             raise ProblemError("`reference` must not be exact for a problem without `exact`")
         return None
     if name == REFINED:
-        steps = [run.grid.dt / count for count in _STEPS] if dt is None else [dt, 2.0 * dt]
+        steps = [run.grid.dt / count for count in _STEP_FACTORS] if dt is None else [dt, 2.0 * dt]
         fine, coarse = (refine_run(run, problem.dimension, level, step) for level, step in enumerate(steps))
         return _pair_references(
             (name,), lambda run, grid: solve(problem, run), (fine, fine.grid), (coarse, coarse.grid)
@@ -144,7 +144,7 @@ def share_among_workers(reference: Reference, content: str) -> Reference:
 
 def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
     """Return the settings of a refined reference (level 0) or of its coarser version (level 1) for a run."""
-    dictionary, rule, times = run.dictionary, run.quadrature, FEATURES[level]
+    dictionary, rule, times = run.dictionary, run.quadrature, FEATURE_FACTORS[level]
     given = {field.name: getattr(dictionary, field.name) for field in fields(dictionary)}
     given["N"] = times * dictionary.N
     # Widen the hidden layers too, because sums of few neurons would be linearly dependent features.
@@ -157,7 +157,7 @@ def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Di
         rule = TriangleRule(rule.refinements + 1, rule.degree + 4 * (1 - level))
     else:
         most = min(MAX_GAUSS_POINTS, int(MAX_NODES ** (1.0 / dimension)))
-        rule = QuadratureRule(rule.rule, min(most, int(np.ceil(_POINTS[dimension][level] * rule.points))))
+        rule = QuadratureRule(rule.rule, min(most, int(np.ceil(_POINT_FACTORS[dimension][level] * rule.points))))
     return replace(
         run,
         dictionary=type(dictionary)(**given),
@@ -180,7 +180,7 @@ class StoredSolution(Labelled):
 
     @cached_property
     def digest(self) -> str:
-        stored = json.dumps({name: str(self.attributes[name]) for name in _PARTS if name in self.attributes})
+        stored = json.dumps({name: str(self.attributes[name]) for name in _IDENTITY if name in self.attributes})
         # 80 bits, so the probability of a collision among a million solutions is 4e-13
         return blake2b(self.coefficients.tobytes() + self.times.tobytes() + stored.encode(), digest_size=10).hexdigest()
 

@@ -43,23 +43,23 @@ from evogt_study.pde.galerkin.system import RetainedSpace, evaluate_retained
 from evogt_study.pde.numerics import Array, QuadratureRule, TimeGrid, Trajectory
 from evogt_study.pde.pipeline import Share, Solution
 
-KNOTS = {1: 500, 2: 7, 3: 6}
+MAX_KNOT_STEPS = {1: 500, 2: 7, 3: 6}
 """Largest number of steps that the reconstruction interpolates.  More steps in 2-D or 3-D change bounds by 1 %."""
-SETTLED = 1e-3
+MAX_RULE_GAP = 1e-3
 """Largest difference of the Gauss and Kronrod rules, relative to the squared bound.  In 252 runs it is at most 5e-4."""
-SMALLEST = 1e-14
+MIN_SIZE = 1e-14
 """Least relative size of a direction in the space of all features.  Smaller directions are rounding."""
 PANEL = 32
 """Number of Gauss points in a panel.  With fewer points, a run needs up to a quarter more nodes."""
 GRIDS = {1: (4, 5, 6, 7, 8, 10, 12, 16, 32, 64), 2: (48, 64, 80, 112), 3: (22, 28, 36, 44)}
 """Numbers of panels (1-D) or points per direction, in the order of the attempts."""
-_NODES = 3.2
+_MIN_NODES = 3.2
 """Least number of nodes per retained direction in 1-D.  One in 15 runs of the paper then needs a second grid."""
-FULL_NODES = 1.5
+MIN_FULL_NODES = 1.5
 """Least number of nodes per direction of all features.  With 1.1, the best approximation had a sixth of its error."""
-_RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
+_MAX_UNRESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
 """Largest unresolved part of the squared bound for which no finer grid is needed.  The bound includes this part."""
-_grid = cache(TensorGrid)
+_make_grid = cache(TensorGrid)
 """Cached grids by their arguments.  The nodes of all `GRIDS` take 6 MB."""
 
 
@@ -204,21 +204,22 @@ def measure_on_line(
         representer += slope[0] @ weights if ends[1] else -(representer @ weights)
     squares = np.vecdot(primitive, primitive) + constants
     # the last quarter of the Legendre modes of each panel, for values times the roots of the weights
-    last = (primitive.reshape(-1, grid.points) @ _matrices(grid.points, grid.panels)[2]).reshape(len(primitive), -1)
+    *_, modes = _make_matrices(grid.points, grid.panels)
+    last = (primitive.reshape(-1, grid.points) @ modes).reshape(len(primitive), -1)
     # five times these modes estimate the unresolved modes, which were at most 3.7 times as large in 1,600 runs
     return DualNorm(squares, 5.0 * np.vecdot(last, last), representer)
 
 
 def _integrate_panels(values: Array, grid: TensorGrid) -> Array:
     """Integrate the interpolating polynomial of each panel from 0 to the nodes, (T, Q) -> (T, Q)."""
-    inside, before, _ = _matrices(grid.points, grid.panels)
+    inside, before, _ = _make_matrices(grid.points, grid.panels)
     result = (values.reshape(-1, grid.points) @ inside).reshape(len(values), grid.panels, grid.points)
     result += (values @ before)[:, :, None]
     return result.reshape(len(values), -1)
 
 
 @lru_cache(maxsize=16)  # one for each of `GRIDS`, and for the grids of references
-def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
+def _make_matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
     """Return matrices from nodal values to primitives in a panel, integrals over previous panels, and last modes."""
     nodes, weights = TensorGrid(1, points).axis_rule
     degrees = np.arange(points)
@@ -310,7 +311,7 @@ def solve_by_conjugate_gradients(
 @lru_cache(maxsize=64)  # the cases of a study have few time grids
 def list_knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
     """Return the steps whose states the reconstruction interpolates."""
-    count = min(KNOTS[dimension], grid.steps)
+    count = min(MAX_KNOT_STEPS[dimension], grid.steps)
     return tuple(int(step) for step in np.round(np.linspace(0, grid.steps, count + 1)))
 
 
@@ -333,14 +334,14 @@ def bound_run(
     problem, dimension, sizes = solution.problem, solution.problem.dimension, solution.svd.singular_values
     # if the rule has fewer nodes than features, retained functions are as rough between the nodes as the features
     directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
-    nodes = max(_NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
+    nodes = max(_MIN_NODES * directions, MIN_FULL_NODES * np.count_nonzero(sizes > MIN_SIZE * sizes[0]))
     if dimension > 1:
-        grids = [_grid(dimension, count, 1) for count in GRIDS[dimension]]
+        grids = [_make_grid(dimension, count, 1) for count in GRIDS[dimension]]
     else:  # a grid that is too coarse costs all of its work again, so the first grid should usually be fine enough
-        grids = [_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1]]
+        grids = [_make_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1]]
     # Use the first time rule that is accurate enough, because each point needs a residual.  Splines of lower degree
     # have kinks at the knots.  The last rule, for data that change faster, takes too much memory in 2-D and 3-D.
-    rules = [(TimeRule.whole(float(knots.times[-1])), SETTLED)] if len(knots.times) > DEGREE else []
+    rules = [(TimeRule.whole(float(knots.times[-1])), MAX_RULE_GAP)] if len(knots.times) > DEGREE else []
     rules.append((TimeRule.between(knots.times), 2.0))  # which accepts any difference
     if dimension == 1:
         steps = np.arange(len(knots.times))
@@ -360,7 +361,7 @@ def bound_run(
                 break
         if not (settled and in_space):  # no bound is known for data that grid or times miss
             bound = replace(bound, unresolved=math.inf)
-        if bound.unresolved / max(bound.initial + bound.residual, sys.float_info.min) <= _RESOLVED[dimension]:
+        if bound.unresolved / max(bound.initial + bound.residual, sys.float_info.min) <= _MAX_UNRESOLVED[dimension]:
             break
     return bound, functions
 

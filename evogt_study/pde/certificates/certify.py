@@ -21,7 +21,7 @@ import scipy  # which imports its parts when they are first used: workers would 
 import scipy.linalg
 
 from evogt_study.errors import IndefiniteStiffnessError, StudyError
-from evogt_study.pde.certificates.bound import SMALLEST, RunFunctions, bound_energy, bound_growth, bound_run, find_knots
+from evogt_study.pde.certificates.bound import MIN_SIZE, RunFunctions, bound_energy, bound_growth, bound_run, find_knots
 from evogt_study.pde.certificates.functions import (
     ProblemData,
     Reconstruction,
@@ -71,21 +71,21 @@ FREE = tuple(name for name in CERTIFICATES if name not in BY_REFERENCE)
 """Certificates that need no spectral reference if the exact solution is known.  `solve` computes them by default."""
 _QUARTERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 """Times t / T at which the constants use the data."""
-_ROUNDING = 1e-12
+_MAX_ROUNDING = 1e-12
 """Largest inflow, relative to its largest term, that counts as rounding."""
 _MODES = {1: (96, 160, 256), 2: (32, 48, 64), 3: (20, 28, 36)}
 """Numbers of modes per direction, by dimension, in the order of the attempts."""
 _REFERENCE_STEPS = {1: (40, 1280), 2: (30, 120), 3: (20, 80)}
 """First and largest number of steps.  The number grows while more steps halve the bound."""
-SMALL = 2e-8
+MAX_BOUND = 2e-8
 """Relative bound of a reference that is accurate enough.  The interval of an error of 8e-7 is then 5 % wide."""
 STAGES: Array = RadauIIA3.tableau.matrix
 """Matrix of the Radau IIA method.  The last row contains the weights."""
 # c_3 = 1 exactly, but the sum of the row is 1 only up to rounding
-_NODES = np.append(RadauIIA3.tableau.nodes[:-1], 1.0)
+_STAGE_NODES = np.append(RadauIIA3.tableau.nodes[:-1], 1.0)
 _STEPS, _MAX_STEPS = 12, 3072
 """First and largest number of steps of `march_semidiscrete`."""
-STEADY = 1e-11
+MAX_STATE_CHANGE = 1e-11
 """Relative change of the state below which its time-step error is negligible, compared with usual errors of runs."""
 
 
@@ -177,7 +177,7 @@ def split_error(exact: Array, weighted: Array, roots: Array, states: tuple[Array
     # R of [A b] gives the least-squares solution from N + 1 rows instead of Q
     augmented, count = np.column_stack([weighted, roots * exact]), weighted.shape[1]
     (triangle,) = scipy.linalg.qr(augmented, mode="r", overwrite_a=True, check_finite=False)
-    coefficients = scipy.linalg.lstsq(triangle[:count, :count], triangle[:count, count], cond=SMALLEST)[0]
+    coefficients = scipy.linalg.lstsq(triangle[:count, :count], triangle[:count, count], cond=MIN_SIZE)[0]
     best, (projected, semidiscrete, final) = weighted @ coefficients / roots, states
     return np.array([exact - best, best - projected, projected - semidiscrete, semidiscrete - final])
 
@@ -274,7 +274,7 @@ def check_certificates(record: Iterable[str], problem: Problem, final_time: floa
 
 
 def _find_reason(name: str, problem: Problem, final_time: float, referenced: bool) -> str | None:
-    """Return the reason why a problem has no certificate `name`, or None if the problem has it."""
+    """Return the reason why a problem has no certificate `name`, or None if the problem admits it."""
     domain = problem.domain
     if not isinstance(domain, (Box, UnitCube)) or domain.periods():
         return "a problem whose domain is not a box or has a periodic direction"
@@ -310,7 +310,7 @@ def _has_inflow(problem: Problem, final_time: float) -> bool:
             terms.append(face.transfer(nodes, times))
         # relative to the terms, because they may cancel and because units must not matter
         largest = sum(float(np.abs(term).max()) for term in terms)
-        if float(sum(terms[1:], start=terms[0]).min()) < -_ROUNDING * largest:
+        if float(sum(terms[1:], start=terms[0]).min()) < -_MAX_ROUNDING * largest:
             return True
     return False
 
@@ -344,7 +344,7 @@ class SpectralReference:
 
 
 def find_reference(problem: Problem, final_time: float) -> SpectralReference:
-    """Compute references until a bound is at most `SMALL` || u_ref(T) ||, and return the reference with least bound."""
+    """Compute references until a bound is at most `MAX_BOUND` || u_ref(T) ||, and return the best reference."""
     d, attempts = problem.dimension, list[SpectralReference]()
     (steps, most), grid = _REFERENCE_STEPS[d], _choose_grid(d, _MODES[d][0])
     while steps <= most and not is_seen_in_time(problem, grid, TimeRule.between(_grade_knots(final_time, steps))):
@@ -356,7 +356,7 @@ def find_reference(problem: Problem, final_time: float) -> SpectralReference:
         least = min((each.delta for each in attempts), default=np.inf)
         while True:
             attempts.append(found := solve_reference(problem, final_time, space, steps))
-            wanted = SMALL * float(np.linalg.norm(found.solution.states[-1]))
+            wanted = MAX_BOUND * float(np.linalg.norm(found.solution.states[-1]))
             if found.delta <= wanted:
                 return found
             if 2 * steps > most or not found.delta < 0.5 * before:
@@ -402,9 +402,9 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
     """Compute the states of the reference at the knots, (K + 1, n, ..., n)."""
     basis = SampledBasis.of(space, TensorGrid(space.dimension, int(1.25 * space.modes) + 2))
     state = basis.moments(ProblemData.of(problem, basis.grid, knots[:1]).initial)
-    states, rates = [state], np.zeros((len(_NODES), *space.shape))
+    states, rates = [state], np.zeros((len(_STAGE_NODES), *space.shape))
     for start, step in zip(knots[:-1].tolist(), np.diff(knots).tolist(), strict=True):
-        data = ProblemData.of(problem, basis.grid, start + _NODES * step)
+        data = ProblemData.of(problem, basis.grid, start + _STAGE_NODES * step)
         # rates of zero, because `moments` omits the source if the rates are None
         load = data.moments(basis, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
         # constants near the diagonal of A, for the preconditioner
@@ -456,7 +456,7 @@ def march_semidiscrete(system: GalerkinSystem, final_time: float) -> Array:
             state = advance(RadauIIA3.tableau, system, TimeGrid(final_time, steps, ()))[-1]
         except IndefiniteStiffnessError:
             return np.full(system.initial.shape, np.nan)
-        if np.linalg.norm(state - known) <= STEADY * np.linalg.norm(state):
+        if np.linalg.norm(state - known) <= MAX_STATE_CHANGE * np.linalg.norm(state):
             return np.asarray(state)
         steps, known = 2 * steps, state
     return np.asarray(known)

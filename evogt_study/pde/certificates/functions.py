@@ -30,7 +30,7 @@ Ends = tuple[bool, bool]
 FIXED: Ends = (True, True)
 LineFunctions = Callable[[Array], list[tuple[Array, Array]]]
 """Function of nodes of one coordinate that returns values and derivatives (Q, n) of the basis of each direction."""
-BOTH = np.array([0.0, 1.0])
+END_NODES = np.array([0.0, 1.0])
 DEGREE = 5
 """Degree of the spline.  The error of a cubic spline would be visible in references with 100 knots."""
 GAUSS = 6
@@ -47,11 +47,11 @@ GAUSS_WEIGHTS = np.array(
     [0.129484966168869693271, 0.279705391489276667901, 0.381830050505118944950, 0.417959183673469387755]
 )
 """Weights of the 7 Gauss points of (-1, 1) in the Kronrod rule (QUADPACK), from the outermost point to the middle."""
-BETWEEN = 4
+CHECKS_PER_NODE = 4
 """Number of points per node at which `is_seen_in_space` compares data with their interpolation."""
-_TIMES = 499
+_N_CHECK_TIMES = 499
 """Number of times in `is_seen_in_time`.  A prime avoids simple periods.  A pulse of 0.4 % of the time contains two."""
-_FAR = 0.08
+_MAX_MISFIT = 0.08
 """Largest accepted relative error of the interpolation of data between the nodes.  Smooth data have at most 1e-3.
 
 With a limit of 0.15, the bound for a ridge of slope 60 on 112 nodes was 0.1 % too small."""
@@ -178,13 +178,13 @@ class SampledBasis:
     def on_face(self, coefficients: Array, axis: int, side: int) -> Array:
         """Evaluate functions on the face at the lower (0) or upper (1) end of the direction `axis`."""
         matrices = self._matrices(None)
-        matrices[axis] = self.functions(BOTH)[axis][0][side][None]
+        matrices[axis] = self.functions(END_NODES)[axis][0][side][None]
         return np.squeeze(apply_matrices(matrices, coefficients), axis=coefficients.ndim - self.grid.dimension + axis)
 
     def face_moments(self, values: Array, axis: int, side: int) -> Array:
         """Return the moments (v, B_k) of functions v on the face of `on_face`, (T, Q, ...) -> (T, n, ..., n)."""
         matrices = [matrix.T for matrix in self._matrices(None)]
-        matrices[axis] = self.functions(BOTH)[axis][0][side][:, None]
+        matrices[axis] = self.functions(END_NODES)[axis][0][side][:, None]
         weights = [self.grid.axis_rule[1]] * (self.grid.dimension - 1)
         weighted = values * np.asarray(reduce(np.multiply.outer, weights, np.ones(())))
         return apply_matrices(matrices, np.expand_dims(weighted, 1 + axis))
@@ -240,7 +240,7 @@ def _find_eigenbasis(modes: int, below: bool, above: bool) -> tuple[Array, Array
 def list_face_nodes(box: Box, grid: TensorGrid, axis: int, side: int) -> Array:
     """Return the nodes of a grid on a face of a box, (Q^(d - 1), d)."""
     along = [grid.axis_rule[0]] * grid.dimension
-    along[axis] = BOTH[side : side + 1]
+    along[axis] = END_NODES[side : side + 1]
     return box.from_unit(tensor_points(along))
 
 
@@ -327,15 +327,15 @@ class ProblemData:
         if block.start == 0 and block.stop >= len(self.times):
             return self
 
-        def some(given: Any) -> Any:
+        def select(given: Any) -> Any:
             if given is None or isinstance(given, list):
-                return given and [some(each) for each in given]
+                return given and [select(each) for each in given]
             # steady data have one entry for all times
             return given if len(given) == 1 and len(self.times) > 1 else given[block]
 
         names = ("times", "diffusion", "source", "flux", "advection", "reaction")
-        faces = tuple(replace(face, flux=some(face.flux), transfer=some(face.transfer)) for face in self.faces)
-        return replace(self, faces=faces, **{name: some(getattr(self, name)) for name in names})
+        faces = tuple(replace(face, flux=select(face.flux), transfer=select(face.transfer)) for face in self.faces)
+        return replace(self, faces=faces, **{name: select(getattr(self, name)) for name in names})
 
     def remainder(self, run: SampledBasis, states: Array, gradient: list[Array], homogeneous: bool = False) -> Array:
         """Return f - b . grad v + c v for a function v with the given coefficients and gradient, (T, Q, ..., Q)."""
@@ -459,7 +459,7 @@ def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> b
     """Return True if the nodes of a grid with one panel resolve the data on lines through their largest values."""
     box, some, known = to_box(problem.domain), final_time * np.array([0.4, 1.0]), grid.points
     initial = problem.initial(box.from_unit(grid.nodes))
-    fine = _make_midpoints(BETWEEN * known + 1)
+    fine = _make_midpoints(CHECKS_PER_NODE * known + 1)
     (through,) = evaluate_interpolants(known, fine, 0)
 
     def diffusion(nodes: Array) -> Array:
@@ -476,7 +476,7 @@ def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> b
             points = np.tile(largest, (known + len(fine), 1))
             points[:, axis] = np.concatenate([grid.axis_rule[0], fine])
             found = function(box.from_unit(points))
-            if not _is_near(found[:, :known] @ through.T, found[:, known:], rounding):
+            if not _is_interpolated(found[:, :known] @ through.T, found[:, known:], rounding):
                 return False
     return True
 
@@ -490,13 +490,13 @@ def is_seen_in_time(problem: Problem, grid: TensorGrid, rule: TimeRule) -> bool:
     middle = len(rule.times) // 2
     data = ProblemData.of(problem, grid, rule.times[middle : middle + 1])
     place = to_box(problem.domain).from_unit(grid.nodes)[np.argmax(np.abs(data.source))][None]
-    fine, known = rule.times[-1] * _make_midpoints(_TIMES), len(rule.times)
+    fine, known = rule.times[-1] * _make_midpoints(_N_CHECK_TIMES), len(rule.times)
     times = np.concatenate([rule.times, fine[fine >= rule.times[0]]])
     for function in changing:
         values = function(place, times).reshape(len(times), -1)
         rounding = _estimate_rounding(data.initial, float(rule.times[-1])) if function is problem.source else 0.0
         spline = scipy.interpolate.make_interp_spline(rule.times, values[:known], k=DEGREE)
-        if not _is_near(spline(times[known:]), values[known:], rounding):
+        if not _is_interpolated(spline(times[known:]), values[known:], rounding):
             return False
     return True
 
@@ -510,5 +510,5 @@ def _make_midpoints(count: int) -> Array:
     return np.asarray((np.arange(count) + 0.5) / count)
 
 
-def _is_near(guess: Array, truth: Array, rounding: float) -> bool:
-    return bool(np.linalg.norm(guess - truth) <= _FAR * np.linalg.norm(truth) + rounding * truth.size**0.5)
+def _is_interpolated(guess: Array, truth: Array, rounding: float) -> bool:
+    return bool(np.linalg.norm(guess - truth) <= _MAX_MISFIT * np.linalg.norm(truth) + rounding * truth.size**0.5)

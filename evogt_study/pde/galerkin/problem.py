@@ -25,7 +25,7 @@ from evogt_study.pde.numerics import Array, Quadrature
 
 NodalFunction = Callable[[Array, Array, float], Array]
 """Function of the solution u (Q,), the nodes (Q, d) and t that returns an array (Q,)."""
-_LOOKED_AT = np.array([0.0, 0.37, 1.0])
+_CHECK_TIMES = np.array([0.0, 0.37, 1.0])
 """Times t / T at which the checks evaluate the data.  No usual modulation has a zero at 0.37."""
 _TOLERANCE = 1e-9
 """Largest relative difference that counts as rounding.  The computed sin(40 pi) is 1e-14."""
@@ -398,7 +398,7 @@ def check_data(problem: Problem, final_time: float | None = None, flux: Sequence
     """
     rule, exact = problem.domain.quadrature(problem.domain.usual_rule), problem.exact
     with np.errstate(all="ignore"):
-        _check_boundary(problem, rule.nodes, _LOOKED_AT * (final_time or problem.final_time or 1.0))
+        _check_boundary(problem, rule.nodes, _CHECK_TIMES * (final_time or problem.final_time or 1.0))
         _check_periodic(problem, rule.nodes, flux)
         if flux:
             _check_fluxes(problem, rule, flux)
@@ -442,12 +442,12 @@ def _check_boundary(problem: Problem, nodes: Array, times: Array) -> None:
 def _check_periodic(problem: Problem, nodes: Array, flux: Sequence[SpaceTimeFunction]) -> None:
     stated: dict[str, Callable[[Array], Array]] = {"`initial`": problem.initial}
     if problem.exact is not None:
-        stated = {"`exact`": partial(problem.exact, times=_LOOKED_AT)}
+        stated = {"`exact`": partial(problem.exact, times=_CHECK_TIMES)}
     if problem.lifting is not None:
-        stated["`lifting`"] = partial(problem.lifting.value, times=_LOOKED_AT)
+        stated["`lifting`"] = partial(problem.lifting.value, times=_CHECK_TIMES)
     for axis, ends in problem.domain.periods().items():
         if flux:
-            stated["the flux `diffusion` * grad(`exact`)"] = partial(flux[axis], times=_LOOKED_AT)
+            stated["the flux `diffusion` * grad(`exact`)"] = partial(flux[axis], times=_CHECK_TIMES)
         lower, upper = (np.where(np.arange(problem.dimension) == axis, side, nodes) for side in ends)
         for data, function in stated.items():
             wanted = f"{data} must be periodic in {'xyz'[axis]}"
@@ -456,7 +456,7 @@ def _check_periodic(problem: Problem, nodes: Array, flux: Sequence[SpaceTimeFunc
 
 def _check_fluxes(problem: Problem, rule: Quadrature, flux: Sequence[SpaceTimeFunction]) -> None:
     for data in problem.faces:
-        nodes, normals, times = rule.faces[data.face].nodes, rule.faces[data.face].normals, _LOOKED_AT
+        nodes, normals, times = rule.faces[data.face].nodes, rule.faces[data.face].normals, _CHECK_TIMES
         assert normals is not None  # noqa: S101  # rules on faces have normals
         given = data.flux(nodes, times)
         if data.transfer is not None and problem.exact is not None:

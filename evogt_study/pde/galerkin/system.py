@@ -88,7 +88,7 @@ class WeightedSVD:
 
     @property
     def raw_resolution(self) -> float:
-        """Ratio (sigma_N / sigma_1)^2 of the extreme eigenvalues of the mass M_q, unresolved below 2.22e-16."""
+        """Ratio (sigma_N / sigma_1)^2 of the eigenvalues of M_q.  Double precision resolves ratios above 2e-16."""
         return float((self.singular_values[-1] / self.singular_values[0]) ** 2)
 
 
@@ -299,7 +299,7 @@ def assemble_operator(
 
 
 def _assemble(function: SpaceTimeFunction, basis: Basis, form: Callable[[Array], Any]) -> MatrixInTime:
-    """Return the matrix of a coefficient as a function of time, with one assembly per profile of a separable one."""
+    """Return the matrix of a coefficient as a function of time, with one assembly per separable profile."""
     if not isinstance(function, Separable):
         return lambda t: form(function.at(basis.rule.nodes, t))
     terms: Any = [form(profile) for profile in function.profiles(basis.rule.nodes)]
@@ -449,7 +449,7 @@ class GalerkinSystem:
 
 @dataclass(frozen=True, eq=False)
 class KnownProfiles:
-    """Profiles of a separable function with values (K, Q) that are known at the assembly nodes."""
+    """Profiles of a separable function with their values (K, Q) at the assembly nodes."""
 
     values: Array
 

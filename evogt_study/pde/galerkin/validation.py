@@ -30,7 +30,7 @@ from evogt_study.pde.numerics import Array, Quadrature, Trajectory
 
 CELLS = 16
 """Number of cells of a uniform rule on a line, each with its own Chebyshev points.  Half as many cells are slower."""
-_RESOLVED = 1e-14
+_MAX_LAST = 1e-14
 """Bound of the last two Chebyshev coefficients of features of size one.  Rounding of the nodes adds about 3e-15."""
 SPARE_POINTS = 1.0
 """Chebyshev points beyond the number for one layer, which is then enough for two layers."""
@@ -73,7 +73,7 @@ def make_feature_sums(features: Features, nodes: Array, uniform: bool) -> Featur
             along, coefficients, to_nodes = _make_chebyshev(points, count // CELLS)
             psi = features.values((starts + width * along).reshape(-1, 1))
             # two coefficients, because one alone may vanish by symmetry
-            if np.abs(coefficients[-2:] @ psi.reshape(CELLS, points, -1)).max() <= _RESOLVED:
+            if np.abs(coefficients[-2:] @ psi.reshape(CELLS, points, -1)).max() <= _MAX_LAST:
                 return FeatureSums(psi, to_nodes)
             points *= 2
     return FeatureSums(features.values(nodes))
@@ -236,7 +236,7 @@ def _measure_norm(symmetric: Array) -> float:
 
 @dataclass(frozen=True)
 class CoefficientReference:
-    """Method that computes reference coefficients.  Only "dop853" uses the tolerances and the largest step (0: any)."""
+    """Method that computes reference coefficients.  Only "dop853" uses the tolerances and the step limit."""
 
     name: str
     # the paper's tolerances (tab:temporal_convergence).  The tolerances 1e-13 and 1e-15 change the coefficients by
