@@ -369,11 +369,11 @@ class StudySections:
             for key in sorted(arguments, key=lambda key: key == "axes"):
                 value = arguments[key]
                 is_empty = value is None or (isinstance(value, (str, tuple)) and not value)
-                self._set(key, None if is_empty else value, none_removes)
+                self._set_argument(key, None if is_empty else value, none_removes)
         except RecursionError:
             raise StudyError("a value must not be nested too deeply, or contain itself") from None
 
-    def _set(self, key: str, value: Any, none_removes: bool) -> None:
+    def _set_argument(self, key: str, value: Any, none_removes: bool) -> None:
         table = self.table
         if key == "designs":
             self._set_designs(() if value is None else value)

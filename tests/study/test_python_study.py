@@ -131,3 +131,9 @@ def test_a_problem_of_lists_and_tables_is_itself_in_a_study_and_in_its_file(stat
     study = evs.Study(problem=problem, axes={"seed": [0]}, constants=constants)
     assert study.spec.problem == problem
     assert evs.Study.from_file(study.to_file(tmp_path / "own.toml")).spec.problem == problem
+
+
+def test_none_removes_a_whole_section():
+    study = evs.Study(lambda a, b=1.0: a * b, axes={"a": [1, 2]}, constants={"b": 2.0}, name="tiny")
+    assert study.space.constants["b"] == 2.0
+    assert study.replace(constants=None).space.constants["b"] == 1.0
