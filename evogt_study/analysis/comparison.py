@@ -39,7 +39,7 @@ _LONG_NAMES = {
 
 @dataclass(frozen=True)
 class Question:
-    """Settings of a comparison.  The `sign` is 1 if lower values are better.  `more` is a word such as "lower"."""
+    """Settings of a comparison.  `sign` is 1 if lower values are better, and `more` is "lower" or "higher"."""
 
     subject: str
     estimand: str

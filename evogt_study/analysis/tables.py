@@ -41,7 +41,7 @@ DEFAULT_OVER, _NONE = ("seed",), "none"  # of `over`, and its value for single r
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """Format of numbers: significant digits and a notation, where "auto" is plain from 1e-3 to 1e4."""
+    """Format of numbers: significant digits, and a notation.  The notation "auto" is plain from 1e-3 to 1e4."""
 
     digits: int = 4
     notation: str = "auto"

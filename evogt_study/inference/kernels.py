@@ -324,9 +324,8 @@ def _draw_counts(size: int, resamples: int, seed: int) -> Iterator[_Counts]:
         yield np.bincount(places.ravel(), minlength=places.size).reshape(shape).astype(np.uint16)
 
 
-@lru_cache(maxsize=4)  # samples of one table have mostly one or two sizes, and figures of them the same
-def _keep_counts(size: int, resamples: int, seed: int) -> list[_Counts]:
-    return list(_draw_counts(size, resamples, seed))
+# samples of one table mostly have one or two sizes
+_keep_counts = lru_cache(maxsize=4)(lambda size, resamples, seed: list(_draw_counts(size, resamples, seed)))
 
 
 def resample_statistic(values: Array, kernel: Kernel, resamples: int, seed: int) -> Array:

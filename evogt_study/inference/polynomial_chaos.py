@@ -1,6 +1,6 @@
 """Fit products of polynomials of ranks to any sample by least squares, for Sobol indices and Shapley effects.
 
-A quasi-norm limits the degrees (Blatman & Sudret, J. Comput. Phys. 230, 2011), leave-one-out errors choose the terms.
+A quasi-norm limits the degrees (Blatman & Sudret, J. Comput. Phys. 230, 2011).  Leave-one-out errors choose the terms.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JACKKNIFE_GROUPS = 20  # groups of points that the jackknife of Shapley effects 
 
 
 class ChaosFit(NamedTuple):
-    """A fit with coefficients (M, R) = inverse (M, n) y, leave-one-out residuals (n, R), their error, and R^2."""
+    """A fit with coefficients (M, R) = inverse (M, n) y, leave-one-out residuals `left` (n, R) and their `error`."""
 
     terms: Sequence[Term]
     inverse: Array

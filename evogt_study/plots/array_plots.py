@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -147,13 +148,14 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
 def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw the field of one run at one time, the exact field and the absolute error.  In 3-D, draw a slice."""
     run, where = _select_run(data, request)
-    numerical, exact, error, alt = run[variable], run.get(_EXACT), None, f"The numerical solution at {where}."
-    if exact is not None:
-        exact = exact.transpose(*numerical.dims)
-        error = np.abs(numerical.values - exact.values)
-        alt = f"Exact and numerical solution at {where}; they differ by at most {_find_largest_magnitude(error):.2g}."
-    draw = _draw_curves if numerical.ndim == 1 else _draw_panels
-    canvas = draw(numerical.astype(float), exact, error, request)
+    numerical, alt = run[variable].astype(float), f"The numerical solution at {where}."
+    fields = {"numerical": numerical}
+    if _EXACT in run:
+        exact = run[_EXACT].transpose(*numerical.dims)
+        error = numerical.copy(data=np.abs(numerical.values - exact.values))
+        fields, largest = {"exact": exact, **fields, "absolute error": error}, _find_largest_magnitude(error.values)
+        alt = f"Exact and numerical solution at {where}; they differ by at most {largest:.2g}."
+    canvas = _draw_curves(fields, request) if numerical.ndim == 1 else _draw_panels(fields, request)
     canvas.add_footnote(where)
     return canvas.finish(f"{variable} of one run", "", alt)
 
@@ -188,19 +190,17 @@ def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str
     return run[[name for name in (FIELD, _EXACT) if name in run]], ", ".join(parts)
 
 
-def _draw_curves(
-    numerical: xr.DataArray, exact: xr.DataArray | None, error: Array | None, request: PlotRequest
-) -> Canvas:
+def _draw_curves(fields: Mapping[str, xr.DataArray], request: PlotRequest) -> Canvas:
     """Draw the numerical and exact solution over one direction, and the absolute error in a lower panel."""
+    numerical, rows = fields["numerical"], min(len(fields), 2)
     (dim,) = map(str, numerical.dims)
-    x = np.asarray(numerical[dim].values, dtype=float)
-    rows = 1 if error is None else 2
-    size = (style.COLUMN_WIDTH, 1.3 + 1.25 * rows)
+    x, size = np.asarray(numerical[dim].values, dtype=float), (style.COLUMN_WIDTH, 1.3 + 1.25 * rows)
     canvas = make_canvas(rows, 1, size, request, sharex=True, height_ratios=[1.6, 1.0][:rows])
     drawn = canvas.axes
-    if exact is not None and error is not None:
-        drawn[0].plot(x, exact.values, color=style.STYLES[0][0], linewidth=2.2, alpha=0.35, label="exact")
-        shown = np.where(error > _ROUNDING * (_find_largest_magnitude(numerical.values) or 1.0), error, np.nan)
+    if "exact" in fields:
+        drawn[0].plot(x, fields["exact"].values, color=style.STYLES[0][0], linewidth=2.2, alpha=0.35, label="exact")
+        error, scale = fields["absolute error"].values, _find_largest_magnitude(numerical.values) or 1.0
+        shown = np.where(error > _ROUNDING * scale, error, np.nan)
         drawn[1].plot(x, shown, color=style.STYLES[1][0], linewidth=1.0)
         drawn[1].set_ylabel("absolute error")
         style.scale_axis(drawn[1], "y", shown)
@@ -213,27 +213,22 @@ def _draw_curves(
     return canvas
 
 
-def _draw_panels(
-    numerical: xr.DataArray, exact: xr.DataArray | None, error: Array | None, request: PlotRequest
-) -> Canvas:
+def _draw_panels(fields: Mapping[str, xr.DataArray], request: PlotRequest) -> Canvas:
     """Draw exact field, numerical field and absolute error over two directions, with one scale for both fields."""
+    numerical, exact = fields["numerical"], fields.get("exact", fields["numerical"])
     across, up = (name for name in DIRECTIONS if name in numerical.dims)
-    fields = {"numerical": numerical.values}
-    if exact is not None and error is not None:
-        fields = {"exact": exact.values, "numerical": numerical.values, "absolute error": error}
     size = (style.COLUMN_WIDTH, 2.9) if len(fields) == 1 else (style.TEXT_WIDTH, 2.4)
     canvas = make_canvas(1, len(fields), size, request, sharex=True, sharey=True)
-    limit = max(_find_largest_magnitude(each) for each in (numerical.values, fields.get("exact", np.zeros(1)))) or 1.0
+    limit = max(_find_largest_magnitude(each.values) for each in (numerical, exact)) or 1.0
     ends = [(float(numerical[dim].min()), float(numerical[dim].max())) for dim in (across, up)]
-    for axes, (title, values) in zip(canvas.axes, fields.items(), strict=True):
-        field = numerical.copy(data=values).transpose(up, across)
-        field = field[tuple(slice(None, None, math.ceil(length / MAX_CELLS)) for length in field.shape)]
+    for axes, (title, whole) in zip(canvas.axes, fields.items(), strict=True):
         colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}  # symmetric: zero is white
         if title == "absolute error":
-            colours = {"cmap": "viridis", "vmin": 0.0, "vmax": _find_largest_magnitude(values) or 1.0}
-        mesh = axes.pcolormesh(
-            field[across].values, field[up].values, field.values, shading="nearest", rasterized=True, **colours
-        )
+            colours = {"cmap": "viridis", "vmin": 0.0, "vmax": _find_largest_magnitude(whole.values) or 1.0}
+        field = whole.transpose(up, across)
+        field = field[tuple(slice(None, None, math.ceil(length / MAX_CELLS)) for length in field.shape)]
+        grid = field[across].values, field[up].values, field.values
+        mesh = axes.pcolormesh(*grid, shading="nearest", rasterized=True, **colours)
         axes.set_aspect("equal")
         axes.set_title(title)
         axes.set_xlabel(groups.make_label(numerical[across]))

@@ -400,7 +400,12 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     labels = [wrap_label(style.to_drawable(", ".join(each) or f"all of {variable}", 3 * room), room) for each in setups]
     left = max(len(line) for label in labels for line in label.split("\n")) / per_inch + 0.35  # ticks and margins
     beside = max(16, int(14.2 * 8.0 / style.find_font_size("axes.labelsize") * (width - left)))
-    xlabel = wrap_label(f"{groups.make_label(data[variable])}: {_describe_effect(made)}", beside)
+    scale, better = str(made.attrs["scale"]), str(made.attrs["better"]) or "lower"
+    kind = {RATIO: "ratio", MARGIN: "wins less losses"}.get(scale, "difference")
+    kinds = {WIN: f"median {kind}", MEAN: f"{kind} of means", GEOMETRIC_MEAN: "ratio of geometric means"}
+    leader = {"lower": "lowest", "higher": "highest"}.get(better, better)
+    effect = f"{kinds[str(made.attrs['estimand'])]} {'to' if scale == RATIO else 'from'} the {leader}"
+    xlabel = wrap_label(f"{groups.make_label(data[variable])}: {effect}", beside)
     lines = max(label.count("\n") + 1 for label in labels)
     pitch = max(0.16 * max(1, len(names) - 1) ** 0.5, 0.04 + 0.125 * lines)
     height = 0.9 + pitch * len(cells) + 0.14 * max(0, xlabel.count("\n") - 1)
@@ -445,15 +450,6 @@ def _describe_comparison(data: xr.Dataset, variable: str, request: PlotRequest, 
     counts = runs.describe_counts()
     subject = f"{runs.title} by {runs.hue.list_values()}{against}, over {sizes}{at}; {counts}"
     return f"Comparison by {made.attrs['dim']}. {' '.join(lines)} {counts}.", subject
-
-
-def _describe_effect(found: xr.Dataset) -> str:
-    """Return the name of the effect, such as "median ratio to the lowest"."""
-    scale, better = str(found.attrs["scale"]), str(found.attrs["better"]) or "lower"
-    kind = {RATIO: "ratio", MARGIN: "wins less losses"}.get(scale, "difference")
-    kinds = {WIN: f"median {kind}", MEAN: f"{kind} of means", GEOMETRIC_MEAN: "ratio of geometric means"}
-    leader = {"lower": "lowest", "higher": "highest"}.get(better, better)
-    return f"{kinds[str(found.attrs['estimand'])]} {'to' if scale == RATIO else 'from'} the {leader}"
 
 
 def _has_effect(cell: xr.Dataset) -> bool:

@@ -195,7 +195,7 @@ def group_runs(
     data: xr.Dataset, variable: str, request: PlotRequest, *, wanted: Sequence[str] = ROLES, numeric: bool = False,
     pooled: bool = False, max_x: int | None = None, max_hue: int | None = MAX_SERIES, own: bool = False,
 ) -> GroupedRuns:  # fmt: skip
-    """Group the runs of a variable.  Axes without a role join the sample if `pooled`, else have their first value."""
+    """Group the runs of a variable.  Axes without a role join the sample if `pooled`, else keep their first value."""
     get_numeric_array(data, variable)
     if variable not in data.data_vars:  # a coordinate over some axes of the study
         bare = data.reset_coords(variable)
