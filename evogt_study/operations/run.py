@@ -37,8 +37,7 @@ from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.plan import Phase, Plan, choose_parameters, count_needs, fill_until_precise
 from evogt_study.study.study import Study, check_study
 from evogt_study.text import print_line
-from evogt_study.workers.executor import DaskExecutor, Executor, InProcess
-from evogt_study.workers.folder_executor import FolderExecutor
+from evogt_study.workers.executor import DaskExecutor, Executor, FolderExecutor, InProcess
 from evogt_study.workers.runner import DEFAULT, RunOptions
 
 if TYPE_CHECKING:

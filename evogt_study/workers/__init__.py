@@ -2,9 +2,8 @@
 
 - `runner`: define `RunOptions`, and start and supervise runners, the interpreters that compute runs
 - `batch`: compute the cases of a batch, in this process or in a runner, with a cache of their common stages
-- `executor`: choose the size of batches, and compute them in this process or on Dask
+- `executor`: compute a plan in this process, on Dask, or in array tasks that claim its parts in a folder
 - `dask_executor`: connect to Dask, and submit batches, a limited number at a time
-- `folder_executor`: claim and compute parts of a plan in array tasks, without a scheduler
 - `batch_systems`: submit array tasks to SLURM and similar systems
 - `signals`: convert signals and the time limit to KeyboardInterrupt
 """
