@@ -46,28 +46,7 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
     from evogt_study.workers.runner import RunOptions
 
-_named = lazy_names(
-    __name__,
-    {
-        "evogt_study.accessor": "open",
-        "evogt_study.analysis.comparison": "compare",
-        "evogt_study.analysis.export": "on_grid to_ragged",
-        "evogt_study.analysis.performance": "over_problems performance",
-        "evogt_study.analysis.runs": "Design",
-        "evogt_study.analysis.sensitivity": "sensitivity variance_shares",
-        "evogt_study.analysis.statistics": "observed_orders summary",
-        "evogt_study.inference.intervals": "Interval",
-        "evogt_study.methods.current_run": "report_progress",
-        "evogt_study.operations.diff": "diff",
-        "evogt_study.operations.merge": "concat merge",
-        "evogt_study.operations.progress": "ProgressEvent Listener",
-        "evogt_study.operations.run": "run",
-        "evogt_study.operations.verify": "try_case verify",
-        "evogt_study.study.designs": "sample table zip_axes",
-        "evogt_study.study.study": "Study",
-        "evogt_study.workers.runner": "RunOptions",
-    },
-)
+_import_name = lazy_names(__name__, __file__)
 _GIVE_DATASETS = (
     "compare", "concat", "merge", "observed_orders", "open", "over_problems", "performance", "run",
     "sensitivity", "summary", "variance_shares",
@@ -84,9 +63,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _GIVE_DATASETS:
         import_module("evogt_study.accessor")
-    if name in ("errors", "pde"):
-        return import_module(f"evogt_study.{name}")
-    return _named(name)
+    return _import_name(name)
 
 
 def __dir__() -> list[str]:

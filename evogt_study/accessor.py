@@ -1,8 +1,7 @@
 """Open a result file as a Dataset, and analyse it with `ds.evogt`.
 
 Each method of `ds.evogt` calls a function of `evogt_study.analysis` or `evogt_study.plots` with the variables of the
-result.  The accessor exists on every Dataset after the import of this module.  `evs.open`, `evs.run` and the other
-functions that return Datasets import this module.
+result.  The accessor exists on every Dataset after the import of this module.
 """
 
 from __future__ import annotations
@@ -81,10 +80,7 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
 
 
 def _document_like(function: Callable[..., Any], *example: str) -> Callable[[F], F]:
-    """Return a decorator that adds the docstring sections of `function` and a new example to a method.
-
-    example: all lines of the example, or an expression of the result `ds` and its value.
-    """
+    """Return a decorator that adds sections and an example: its lines, or an expression of `ds` and the value."""
 
     def add_sections(method: F) -> F:
         text = (inspect.getdoc(function) or "").partition("Parameters\n")[2].partition("Examples\n")[0]

@@ -6,9 +6,11 @@ name in a study file or on the command line.  Another package cannot replace the
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from evogt_study.errors import ParameterError
@@ -93,16 +95,23 @@ def find_entry_points(group: str, name: str | None = None) -> EntryPoints:
     return entry_points(group=group) if name is None else entry_points(group=group, name=name)
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a function ``__getattr__`` that imports public names of a package on access.
+def lazy_names(package: str, file: str) -> Callable[[str], Any]:
+    """Return a function ``__getattr__`` that imports a public name of `package` on access.
 
-    `modules` holds the public names of each module, separated by spaces.
+    The block ``if TYPE_CHECKING`` in the `file` of the package states the names, also for type checkers.
     """
-    homes = {name: module for module, names in modules.items() for name in names.split()}
 
-    def found(name: str) -> Any:
-        if name not in homes:
+    @cache
+    def read_homes() -> Mapping[str, str]:
+        nodes = [
+            node for node in ast.walk(ast.parse(Path(file).read_text("utf-8"))) if isinstance(node, ast.ImportFrom)
+        ]
+        return {alias.name: str(node.module) for node in nodes for alias in node.names}
+
+    def import_name(name: str) -> Any:
+        home = None if name.startswith("_") else read_homes().get(name)
+        if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name], package), name)
+        return import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
 
-    return found
+    return import_name

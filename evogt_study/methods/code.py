@@ -546,8 +546,7 @@ class Output:
 
     times: int | tuple[float, ...] = 2
     record: tuple[str, ...] = ()
-    # odd, so that the middle is a point; a field of 65 x 65 has 34 kB
-    grid: int = 65
+    grid: int = 65  # odd, so that the middle is a point; a field of 65 x 65 has 34 kB
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
@@ -594,8 +593,10 @@ def check_generators(function: Any, reference: str) -> None:
             waiting.append((name, value.__wrapped__))
         elif isinstance(value, np.ndarray):
             waiting.extend((name, each) for each in (value.ravel().tolist() if value.dtype.hasobject else ()))
-        elif not (isinstance(value, type) and not is_local(sys.modules.get(value.__module__))):
-            is_namespace = isinstance(value, dict) and "__builtins__" in value
+        elif not isinstance(value, type) or is_local(sys.modules.get(value.__module__)):
+            is_namespace = (
+                isinstance(value, dict) and "__builtins__" in value
+            )  # of a module, as compiled functions have
             waiting.extend((name, each) for each in (() if is_namespace else gc.get_referents(value)))
 
 

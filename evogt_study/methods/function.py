@@ -348,9 +348,12 @@ class _RecordBuilder:
         """Return the attributes that a file can store, and add all other attributes to `left_out`."""
         kept = {}
         for key, value in attributes.items():
-            is_named = _is_word(str(key)) and holds_attribute(str(key)) and key not in STORAGE_ATTRIBUTES
+            text = str(key)
+            is_named = (
+                text.isidentifier() and text.isascii() and holds_attribute(text) and key not in STORAGE_ATTRIBUTES
+            )
             if is_named and _is_storable(value):
-                kept[str(key)] = value
+                kept[text] = value
             else:
                 self.left_out.add(f"the attribute {key}" + (f" of `{name}`" if name else ""))
         return kept
@@ -461,7 +464,7 @@ def _convert_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @lru_cache(maxsize=1024)  # runs return the same names
 def _check_name(kind: str, name: str) -> None:
-    if not _is_word(name):
+    if not (name.isidentifier() and name.isascii()):
         raise ReturnError(f"the function returned a {kind} named {name!r}. Use ASCII letters, digits and underscores")
     reason = explain_reserved_name(name)
     if reason is not None:
@@ -470,10 +473,6 @@ def _check_name(kind: str, name: str) -> None:
 
 def _is_text(text: str) -> bool:
     return "\0" not in text and text.encode("utf-8", "replace").decode() == text
-
-
-def _is_word(name: str) -> bool:
-    return name.isidentifier() and name.isascii()
 
 
 def _is_storable(value: Any) -> bool:

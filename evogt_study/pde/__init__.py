@@ -28,8 +28,7 @@ The package imports each of its public names when the name is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evogt_study.registry import lazy_names
 
@@ -57,23 +56,7 @@ __all__ = [
     "evaluate_features", "problems", "solve",
 ]  # fmt: skip
 
-_named = lazy_names(
-    __name__,
-    {
-        "evogt_study.pde.dictionaries.base": "Dictionary evaluate_features",
-        "evogt_study.pde.galerkin.problem": (
-            "Lifting NaturalFace NonSeparable NonlinearReaction Potential Problem Separable Tensor"
-        ),
-        "evogt_study.pde.numerics": "QuadratureRule",
-        "evogt_study.pde.problems.fields": "Field FieldTerms",
-        "evogt_study.pde.problems.formula_problem": "FormulaProblem",
-        "evogt_study.pde.single_run": "evaluate solve",
-    },
-)
-
-
-def __getattr__(name: str) -> Any:
-    return import_module("evogt_study.pde.problems") if name == "problems" else _named(name)
+__getattr__ = lazy_names(__name__, __file__)
 
 
 def __dir__() -> list[str]:

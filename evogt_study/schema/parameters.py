@@ -119,10 +119,9 @@ def real(
     """Return a reader of finite numbers in (`low`, `high`), optionally with the end points."""
 
     def admits(value: Any) -> bool:
-        if type(value) is bool or not isinstance(value, (int, float)):
-            return False
-        number = float(value)
-        return low < number < high or (high_included and number == high) or (low_included and number == low)
+        is_number = isinstance(value, (int, float)) and type(value) is not bool
+        is_end = (high_included and value == high) or (low_included and value == low)
+        return is_number and (low < value < high or is_end)
 
     read: Any = _read_if(admits)
     return lambda raw: float(read(raw))

@@ -208,9 +208,9 @@ def json_object(texts: Mapping[str, str]) -> str:
     return f"{{{','.join([f'{encode_basestring_ascii(name)}:{texts[name]}' for name in sorted(texts)])}}}"
 
 
-def hash_text(text: str, digits: int = KEY_DIGITS) -> str:
-    """Return the hexadecimal SHA-256 of `text`, cut to `digits` digits."""
-    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+def hash_text(text: str) -> str:
+    """Return the first `KEY_DIGITS` hexadecimal digits of the SHA-256 of `text`."""
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
 # --- coordinates ------------------------------------------------------------------------------------------------------
@@ -251,13 +251,9 @@ def make_coordinate(values: Sequence[Value]) -> list[Any]:
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
-    "bool": (bool, np.bool_),
-    "duration": (np.timedelta64, timedelta),
-    "date": (np.datetime64, date),
-    "int": (int, np.integer),
-    "float": (float, np.floating),
-    "string": (str,),
-}
+    "bool": (bool, np.bool_), "duration": (np.timedelta64, timedelta), "date": (np.datetime64, date),
+    "int": (int, np.integer), "float": (float, np.floating), "string": (str,),
+}  # fmt: skip
 """Types of each kind of value.  The order matters, because np.timedelta64 is a subclass of np.integer."""
 
 

@@ -24,6 +24,4 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILT_IN", "FormulaProblem", "oscillatory_1d", "target_1d"]
 
-__getattr__ = lazy_names(
-    __name__, {"evogt_study.pde.problems.formula_problem": "BUILT_IN FormulaProblem oscillatory_1d target_1d"}
-)
+__getattr__ = lazy_names(__name__, __file__)
