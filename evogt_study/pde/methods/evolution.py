@@ -306,16 +306,15 @@ class FieldCase(ProblemCase):
         solution, wanted, grid = self.solve(data, share), self.method.output.record, self.observed
         variables, saved, names = make_scalars(self.diagnose(solution)), grid.saved_positions, data.problem.names
         coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
-        reference, rule, times = self.make_reference(data), data.domain.quadrature(self.given.validation), None
+        reference, rule, known = self.make_reference(data), data.domain.quadrature(self.given.validation), None
+        times = grid.observed_times
         if reference is not None:
-            times = grid.observed_times
             reference = references.share_among_workers(reference, self.method.hash_problem(self.values))
             known = reference.values(rule.nodes, times)
             variables |= make_scalars({"reference_error": estimate_error(reference, known[-1], rule, times[-1:])})
         elif data.problem.has_exact:
-            times = grid.observed_times
             known = np.stack([data.exact(rule.nodes, t) for t in times.tolist()])
-        if times is not None:
+        if known is not None:
             pairs = zip(np.moveaxis(solution.evaluate(rule.nodes), 1, 0), np.moveaxis(known, 1, 0), strict=True)
             errors = np.stack([relative_errors(*pair, rule.weights) for pair in pairs], axis=1)
             variables |= make_scalars({"error": errors[-1].max()})

@@ -200,19 +200,14 @@ class FieldProblem(FormulaStatement):
 
     @property
     def content(self) -> dict[str, Any]:
+        usual = {part.name: part.default for part in fields(Field)}
         given = {
-            name: {
-                part.name: getattr(each, part.name)
-                for part in fields(Field)
-                if getattr(each, part.name) not in (part.default, None)
-            }
+            name: {key: value for key, value in vars(each).items() if value not in (usual[key], None)}
             for name, each in self.fields
         }
         content: dict[str, Any] = {"dimension": self.dimension, "fields": given}
-        if self.boundary:
-            content["boundary"] = self.boundary
-        if self.boundary_tolerance:
-            content["boundary_tolerance"] = self.boundary_tolerance
+        more = {"boundary": self.boundary, "boundary_tolerance": self.boundary_tolerance}
+        content |= {key: value for key, value in more.items() if value}
         if self.terms is not None:
             content["terms"] = self.terms.parameters
         return content | self.describe_shape()

@@ -254,15 +254,14 @@ def read_boundary(raw: Any) -> Boundary:
             if data != PERIODIC:
                 wanted = f'"periodic", or a flux on a face, {name}0 or {name}1'
                 raise ParameterError(f"boundary.{name}", wanted, data)
-            known.append((name, PERIODIC))
-            continue
-        if not isinstance(data, Mapping) or tuple(sorted(data)) not in _KINDS:
+        elif not isinstance(data, Mapping) or tuple(sorted(data)) not in _KINDS:
             wanted = "{ flux = formula } or { transfer = formula, outside = formula }"
             raise ParameterError(f"boundary.{name}", wanted, data)
-        for key, formula in data.items():
-            if not isinstance(formula, str):
-                raise ParameterError(f"boundary.{name}.{key}", "a formula", formula)
-        known.append((name, tuple((str(key), str(data[key])) for key in sorted(data))))
+        else:
+            for key in (key for key, formula in data.items() if not isinstance(formula, str)):
+                raise ParameterError(f"boundary.{name}.{key}", "a formula", data[key])
+            data = tuple(sorted(data.items()))
+        known.append((name, data))
     return tuple(known)
 
 
