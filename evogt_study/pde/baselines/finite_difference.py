@@ -1,8 +1,6 @@
 """Finite differences on a uniform grid.  The discrete sine transform diagonalises every linear system.
 
-    u_t = nu Delta_h u - F'(u) + f,    u = 0 on the boundary,    n interior points per direction, h = 1/(n + 1)
-
-Delta_h is the (2d + 1)-point Laplacian.  The steps are semi-implicit (eq:ac_scheme) or implicit midpoint steps.
+u_t = nu Delta_h u - F'(u) + f,    u = 0 on the boundary,    n interior points per direction, h = 1/(n + 1)
 """
 
 from __future__ import annotations

@@ -155,15 +155,13 @@ def _find_deepest(corners: Array, tree: Any, nodes: Array, count: int) -> tuple[
 
 
 def make_element_space(
-    domain: Domain, order: int, size: int, degree: int, name: str = "reference_points",
-    faces: tuple[str, ...] | None = None,
-) -> ElementSpace:  # fmt: skip
+    domain: Domain, order: int, size: int, degree: int, faces: tuple[str, ...] | None = None
+) -> ElementSpace:
     """Return the space of elements of `order` 1 or 2 with rules exact to `degree`, also on natural or given `faces`.
 
     The `size` is the number of cells per direction of a box, or the number of refinements of triangles.
     """
     d = domain.dimension
-    check_element_space(domain, size, degree, name)
     if isinstance(domain, Triangulated):
         mesh = domain.refined(size)
     else:
@@ -180,20 +178,6 @@ def make_element_space(
         for face in (domain.natural if faces is None else faces)
     }
     return ElementSpace(basis, reduction, _sample_basis(basis, reduction), on_faces)
-
-
-def check_element_space(domain: Domain, size: int, degree: int, name: str = "reference_points") -> None:
-    """Raise ParameterError if `size` is invalid for `make_element_space`, without building the space."""
-    if not isinstance(size, int) or size < 1:
-        raise ParameterError(name, "an integer >= 1", size)
-    per_element = (degree // 2 + 1) ** domain.dimension
-    if isinstance(domain, Triangulated):
-        elements = 4**size * int(domain.coarsest().t.shape[1])
-    else:
-        elements = factorial(domain.dimension) * size**domain.dimension
-    if elements * per_element > MOST_NODES:
-        wanted = f"so small that the elements have at most {MOST_NODES:,} quadrature nodes"
-        raise ParameterError(name, wanted, size)
 
 
 def _number_unknowns(basis: Any, domain: Domain) -> SparseMatrix:
@@ -300,7 +284,7 @@ def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None =
     """Solve `problem` by P1 elements with `unknowns` interior vertices per direction and the implicit midpoint rule."""
     check_admitted(problem)
     degree = check_mesh_size(problem.dimension, unknowns, degree)
-    space = make_element_space(problem.domain, 1, int(unknowns) + 1, int(degree), "unknowns")
+    space = make_element_space(problem.domain, 1, int(unknowns) + 1, int(degree))
     times = grid.midpoints[:1] if problem.diffusion.steady else grid.midpoints
     at_once = max(1, MAX_QUADRATURE_NODES // len(space.interior.rule.weights))
     for part in np.array_split(times, -(-len(times) // at_once)):
@@ -347,10 +331,18 @@ def solve_by_quadratic_elements(
 
 def check_quadratic_elements(problem: Problem | FieldData, size: int) -> int:
     """Raise ParameterError or ProblemError for an invalid reference, and return the size of its coarser version."""
-    check_element_space(problem.domain, size, _DEGREE)
+    if not isinstance(size, int) or size < 1:
+        raise ParameterError("reference_points", "an integer >= 1", size)
+    domain, d = problem.domain, problem.domain.dimension
+    elements = factorial(d) * size**d
+    if isinstance(domain, Triangulated):
+        elements = 4**size * int(domain.coarsest().t.shape[1])
+    if elements * (_DEGREE // 2 + 1) ** d > MOST_NODES:
+        wanted = f"so small that the elements have at most {MOST_NODES:,} quadrature nodes"
+        raise ParameterError("reference_points", wanted, size)
     if isinstance(problem, Problem) and problem.potential is not None:
         raise ProblemError("finite_elements must have a problem without `potential`. State -F'(u) as `reaction`")
-    return max(1, size - 1 if isinstance(problem.domain, Triangulated) else size // 2)
+    return max(1, size - 1 if isinstance(domain, Triangulated) else size // 2)
 
 
 def pod_galerkin(

@@ -1,11 +1,6 @@
-"""Error bound in the energy norm from the residual, without the exact solution (docs/background/error_bounds.md).
+"""Error bound in the energy norm by the dual norm of the residual (docs/background/error_bounds.md).
 
-For the reconstruction v of a run, e = u - v, and the residual R(w) = F(w) - (v_t, w) - B(v, w),
-
-    || e(T) ||^2 + int_0^T || sqrt(A) grad e ||^2 dt  <=  || e(0) ||^2 + int_0^T || R ||_{-1,A}^2 dt
-
-if (b . grad w - c w, w) + <transfer w, w> >= 0 for all w.  If c + div b / 2 <= g, the weight exp(2 g (T - t))
-multiplies the right-hand side.  The dual norm || R ||_{-1,A} is sup R(v) / || sqrt(A) grad v ||.
+For the reconstruction v of a run, the residual is R(w) = F(w) - (v_t, w) - B(v, w) for all test functions w.
 """
 
 from __future__ import annotations

@@ -1,12 +1,4 @@
-"""Certificates of a run: error bound, interval, estimate, budget, constants of the theory, and the spectral reference.
-
-The error budget splits the final error by its causes (eq:error_split_retained) on a quadrature rule with weights w:
-
-    u - u_N = (u - v_N) + (v_N - P u) + (P u - u_semi) + (u_semi - u_N)
-
-The function v_N is the best approximation of u in the span of all features.  P u is the quadrature-orthogonal
-projection on the retained space, and u_semi is the semidiscrete solution in the retained space.
-"""
+"""Certificates of a run by name, and the spectral reference (docs/background/error_bounds.md)."""
 
 from __future__ import annotations
 

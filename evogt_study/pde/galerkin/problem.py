@@ -2,12 +2,7 @@
 
     u_t = div(A(x, t) grad u) - b . grad u + g(u, x, t) - F'(u) + f(x, t) in the domain,    u(x, 0) = u_0(x)
 
-The diffusion A is a scalar or a `Tensor`.  Advection b, reaction g and potential F are optional.  A `Lifting` u_b gives
-the boundary values, which are zero by default.  On natural faces n . (A grad u) = flux - transfer u.
-
-A function of space and time is `Separable`, a sum of modulation(t) x profile(x), or `NonSeparable`.  A call
-``function(nodes, times)`` of either kind returns an array (T, Q).  The solver assembles a separable function once per
-profile instead of once per step.
+A `Lifting` u_b gives the boundary values.  On natural faces n . (A grad u) = flux - transfer u.
 """
 
 from __future__ import annotations
@@ -38,7 +33,7 @@ class Separable:
     Parameters
     ----------
     profiles : callable
-        Function of nodes (Q, d) that returns p_k (K, Q).
+        Function of nodes (Q, d) that returns p_k (K, Q).  The solver assembles once per profile instead of each step.
     modulations : callable, optional
         Function of times (T,) that returns m_k (K, T).  By default the function has one profile and does not depend on
         time.
