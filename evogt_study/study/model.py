@@ -467,12 +467,12 @@ def _describe_mistake(errors: list[ErrorDetails], raw: Mapping[str, Any], where:
         for part in error["loc"]:  # without the names of alternatives
             if part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int):
                 value = value[part]
-                keys.append(str(part))
+                keys.append(f"[{part}]" if isinstance(part, int) else str(part))
         if error["type"] in ("missing", UNKNOWN_KEY):
             keys.append(str(error["ctx"]["key"] if "ctx" in error else error["loc"][-1]))
         found.setdefault(tuple(keys), []).append(error)
     deepest = max(found, key=len)
-    key, first = ".".join(deepest), found[deepest][0]
+    key, first = ".".join(deepest).replace(".[", "["), found[deepest][0]
     if first["type"] == UNKNOWN_KEY:
         return f"unknown key `{key}` ({where}). {first['msg']}"
     if first["type"] == "missing":
