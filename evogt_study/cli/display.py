@@ -169,13 +169,8 @@ def print_warnings_at_end(*kinds: type[Warning]) -> Iterator[None]:
 
 
 def print_result(
-    path: Path,
-    summary: RunSummary | None = None,
-    *,
-    quiet: bool = True,
-    strict: bool = False,
-    as_json: bool = False,
-) -> None:
+    path: Path, summary: RunSummary | None = None, *, quiet: bool = True, strict: bool = False, as_json: bool = False,
+) -> None:  # fmt: skip
     """Print the number of runs by status.  With `strict`, exit with code 1 if a run is not ok."""
     from evogt_study.operations.progress import Progress
 

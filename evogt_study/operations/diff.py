@@ -222,10 +222,7 @@ class ResultDiff:
     parameters: tuple[str, ...]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return a table with one row for each run that differs.
-
-        The columns are the parameters, the status in both results, and the names of the variables that differ.
-        """
+        """Return a table with the parameters, both statuses and the differing variables of each run that differs."""
         names = ("status_a", "status_b", "differs")
         rows = [
             {**run["at"], **dict(zip(names, (*run["status"], ", ".join(run["differs"])), strict=True))}

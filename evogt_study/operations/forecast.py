@@ -58,12 +58,7 @@ class SampledCase(NamedTuple):
 
 @dataclass(frozen=True)
 class PhaseForecast:
-    """Forecast of the time and memory of one phase.
-
-    `places` names the files with the `n_finished` finished cases.  `stages` are the shared stages of the `n_missing`
-    runs to compute.  `prediction` is None if no case could be timed.  `memory` is the memory of one worker in bytes, or
-    0 if it is unknown.
-    """
+    """Forecast of one phase: `memory` of a worker in bytes, or 0, and a `prediction`, or None if nothing was timed."""
 
     plan: Plan
     n_finished: int

@@ -26,16 +26,8 @@ from evogt_study.results.index import DIGESTS
 from evogt_study.results.provenance import PLAN_DIGEST, read_package_version
 from evogt_study.results.reopened import CODE_OPTION, format_point, read_choice, read_recorded_study
 from evogt_study.results.table import NOT_OK, Cells, RunTable
+from evogt_study.schema import variables
 from evogt_study.schema.records import EXACT, classify_dtype
-from evogt_study.schema.variables import (
-    EARLIER_PHASES,
-    FINAL,
-    MAIN,
-    RUN_METADATA,
-    TRUTH_MEANINGS,
-    Status,
-    explain_reserved_name,
-)
 from evogt_study.storage.files import check_result_place, parse_toml, to_paths
 from evogt_study.storage.lease import lock_result
 from evogt_study.study.case_space import ParameterTable
@@ -102,9 +94,9 @@ def _merge(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
     """Return the joined runs of one study.  Raises ResultError if two results disagree."""
     names = []
     for source in sources:
-        if MAIN not in source.groups:
+        if variables.MAIN not in source.groups:
             raise ResultError(f"{source.path} has runs of the pilot only. Merge results with runs of the main phase.")
-        names.append(source.groups[MAIN].attrs.get("id", ""))
+        names.append(source.groups[variables.MAIN].attrs.get("id", ""))
     # by name, before any comparison: two studies have no common keys, which would look like missing runs
     first, owner = (names[0], str(sources[0].path)) if study is None else (study.name, study.file)
     for source, name in zip(sources, names, strict=True):
@@ -154,7 +146,7 @@ def _explain_conflict(output: Path, kind: str) -> ResultError:
 
 def _joint_study(sources: Sequence[RunsOfResult]) -> Study:
     """Return the first study that plans all runs, or the first study with the axis values of all files."""
-    data = [source.groups[MAIN] for source in sources]
+    data = [source.groups[variables.MAIN] for source in sources]
     planned = [set(each["run_key"].values.ravel().astype(str).tolist()) - {""} for each in data]
     studies = [read_recorded_study(source.path, each) for source, each in zip(sources, data, strict=True)]
     for study, keys in zip(studies, planned, strict=True):
@@ -198,7 +190,7 @@ def _plan_phases(study: Study, sources: Sequence[RunsOfResult]) -> dict[str, Pla
             chosen.append(_joint_choice(study, phase.name, phase.choice, sources))
     now = {"study": study.text, "code": study.spec.declaration}
     for source in sources:
-        attributes = source.groups[MAIN].attrs
+        attributes = source.groups[variables.MAIN].attrs
         for name, runs in source.runs.items():
             planned = set(plans[name].keys.astype(str).tolist()) if name in plans else set()
             if lost := len(set(runs.keys) - planned):
@@ -221,7 +213,7 @@ def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[Run
 
     # of a file without the phase, the run keys contain the chosen values
     for source in (each for each in sources if phase in each.groups):
-        for at, candidate in read_choice(source.path, source.groups[MAIN], study, choice).table.items():
+        for at, candidate in read_choice(source.path, source.groups[variables.MAIN], study, choice).table.items():
             known, path = table.setdefault(at, (candidate, source.path))
             if known != candidate:
                 raise ResultError(
@@ -244,7 +236,7 @@ def _check_equal_runs(plan: Plan, one: RunsOfResult, other: RunsOfResult) -> Non
     """Raise ResultError if two results have different values for one run."""
     ours, theirs = (each.runs[plan.phase] for each in (one, other))
     rows, others = (
-        {each.keys[row]: row for row in np.flatnonzero(np.isin(each.status, list(FINAL))).tolist()}
+        {each.keys[row]: row for row in np.flatnonzero(np.isin(each.status, list(variables.FINAL))).tolist()}
         for each in (ours, theirs)
     )
     pairs = [(row, others[key]) for key, row in rows.items() if key in others]
@@ -281,13 +273,13 @@ def _write_history(what: str) -> str:
 
 Results = Mapping[Any, xr.Dataset]
 """Results by their value along the new dimension."""
-NOT_PLANNED = {"run_status": Status.not_run, "run_attempts": 0, "run_software": -1}
+NOT_PLANNED = {"run_status": variables.Status.not_run, "run_attempts": 0, "run_software": -1}
 MISSING = {
     "numbers": np.nan, "strings": "", "dates": np.datetime64("NaT", "ns"), "durations": np.timedelta64("NaT", "ns")
 }  # fmt: skip
 """Value of a variable at a case that a result does not have, for each kind of variable."""
 OF_ONE_STUDY = {
-    DIGESTS, netcdf.RETURNED_ATTRIBUTES, PLAN_DIGEST, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)
+    DIGESTS, netcdf.RETURNED_ATTRIBUTES, PLAN_DIGEST, DECLARATION, *(f"{phase}_group" for phase in variables.EARLIER_PHASES)
 }  # fmt: skip
 """Global attributes that have no meaning for joined results."""
 
@@ -340,12 +332,12 @@ def concat(
         given = {label: _read_all_runs(label, result, opened) for label, result in results.items()}
         owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
         conflict = "" if owner is None else f"the result {owner!r} has a variable of this name. Choose another name"
-        if reason := explain_reserved_name(dim) or conflict:
+        if reason := variables.explain_reserved_name(dim) or conflict:
             raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
         joined = _concat(given, dim)
         if output is None:
             return netcdf.with_status_names(joined.load())
-        _write_joined(Path(output), lambda: ({MAIN: joined}, {}))
+        _write_joined(Path(output), lambda: ({variables.MAIN: joined}, {}))
     return netcdf.with_status_names(netcdf.open_written(Path(output)))
 
 
@@ -387,7 +379,7 @@ def _concat(given: Results, dim: str) -> xr.Dataset:
         texts = [kind + f" in {unit}" * (unit != "1") for kind, unit in zip(kinds, units, strict=True)]
         _check_same(name, dict(zip(each, texts, strict=True)))
         fill[name] = NOT_PLANNED.get(name, MISSING[kinds[0]])
-        if name not in RUN_METADATA and any(name in data.data_vars for data in parts.values()):
+        if name not in variables.RUN_METADATA and any(name in data.data_vars for data in parts.values()):
             _check_same(name, {label: f"over ({', '.join(map(str, own.dims))})" for label, own in each.items()})
     beside = dict.fromkeys(str(name) for data in parts.values() for name in data.coords if name not in data.dims)
 
@@ -415,7 +407,7 @@ def _concat(given: Results, dim: str) -> xr.Dataset:
     names = list(map(str, joined.data_vars))
     joined = joined.assign({name: _as_stored(joined[name], stored[name], name in along) for name in names})
     returned = [name for name in names if name not in along]
-    joined = joined.set_coords(along)[sorted(returned, key=lambda name: name in RUN_METADATA)]
+    joined = joined.set_coords(along)[sorted(returned, key=lambda name: name in variables.RUN_METADATA)]
     return joined.assign_attrs(_join_attributes(parts, dim))
 
 
@@ -462,7 +454,7 @@ def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordin
         return joined
     missing, dtype = np.asarray(joined.values != joined.values), np.result_type(*stored)
     if not missing.any():
-        return joined.astype(bool if joined.attrs.get("flag_meanings") == TRUTH_MEANINGS else dtype)
+        return joined.astype(bool if joined.attrs.get("flag_meanings") == variables.TRUTH_MEANINGS else dtype)
     if not is_coordinate:  # which is stored without a fill value (CF)
         own = joined.values[~missing].astype(dtype)
         joined.encoding = choose_fill_value(dtype, own, lambda: Cells(own, np.zeros(own.shape, dtype=bool)))[1]

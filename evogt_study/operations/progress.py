@@ -185,10 +185,7 @@ def with_progress_file(result: Path, listener: Listener | None) -> Listener:
 
 @dataclass(frozen=True)
 class Computation:
-    """State of an unfinished result, with the lease of its writer and its latest progress event.
-
-    `age` is the time since the event in seconds.  `parts` counts the parts that tasks of `evogt run --task` hold.
-    """
+    """Writer of an unfinished result, its latest event, the `age` in seconds, and the claimed `parts` of tasks."""
 
     writer: Lease | None
     event: ProgressEvent | None

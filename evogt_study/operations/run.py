@@ -55,13 +55,9 @@ _print_line: PrintLine = partial(print_line, err=True)
 
 
 def run(
-    study: Study,
-    *,
-    output: str | Path | None = None,
-    client: Client | None = None,
-    listener: Listener | None = None,
+    study: Study, *, output: str | Path | None = None, client: Client | None = None, listener: Listener | None = None,
     **options: Any,
-) -> xr.Dataset:
+) -> xr.Dataset:  # fmt: skip
     """Run the missing cases of a study and return the result as a Dataset.
 
     Parameters
@@ -162,14 +158,9 @@ def _choose_path(output: str | Path | None, name: str) -> Iterator[Path]:
 
 
 def run_to_file(
-    study: Study,
-    output: Path,
-    *,
-    client: Client | None = None,
-    options: RunOptions = DEFAULT,
-    listener: Listener | None = None,
-    print_line: PrintLine = _print_line,
-) -> RunSummary:
+    study: Study, output: Path, *, client: Client | None = None, options: RunOptions = DEFAULT,
+    listener: Listener | None = None, print_line: PrintLine = _print_line,
+) -> RunSummary:  # fmt: skip
     """Run a study, write the result file, and return a summary of its runs.  Arrays stay in the file."""
     gc.freeze()  # full collections skip the objects of the imports, which saves 0.1 s
     with suppress(AttributeError, OSError):  # a C library without this option (M_MMAP_THRESHOLD)
@@ -181,13 +172,9 @@ def run_to_file(
 
 
 def run_all(
-    studies: Iterable[Study],
-    folder: Path,
-    *,
-    client: Client | None = None,
-    options: RunOptions = DEFAULT,
+    studies: Iterable[Study], folder: Path, *, client: Client | None = None, options: RunOptions = DEFAULT,
     listener: Listener | None = None,
-) -> Iterator[Path]:
+) -> Iterator[Path]:  # fmt: skip
     """Run several studies in turn on the same workers, and yield each complete result in `folder`."""
     paths = {folder / f"{study.name}.nc": study for study in studies}
     for path in paths:
@@ -205,16 +192,9 @@ def run_all(
 
 
 def run_task(
-    study: Study,
-    output: Path,
-    number: int,
-    of: int,
-    number_of_class: int = 0,
-    *,
-    options: RunOptions = DEFAULT,
-    print_line: PrintLine = _print_line,
-    check_end: Callable[[], None] = lambda: None,
-) -> bool:
+    study: Study, output: Path, number: int, of: int, number_of_class: int = 0, *, options: RunOptions = DEFAULT,
+    print_line: PrintLine = _print_line, check_end: Callable[[], None] = lambda: None,
+) -> bool:  # fmt: skip
     """Compute parts of a study that no other task has claimed, and return True if all runs are finished.
 
     All tasks write shards beside `output`.  The task that finds all runs finished writes the result.  `number_of_class`

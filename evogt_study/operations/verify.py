@@ -131,12 +131,9 @@ class Trial:
 
 
 def try_case(
-    source: Study | str | Path,
-    at: Mapping[str, object] | None = None,
-    *,
-    pilot: bool = False,
+    source: Study | str | Path, at: Mapping[str, object] | None = None, *, pilot: bool = False,
     code: str | Path | None = None,
-) -> Trial:
+) -> Trial:  # fmt: skip
     """Compute one case in this process, and compare it with a result.
 
     Parameters
@@ -264,14 +261,9 @@ class Verification:
 
 
 def verify(
-    path: str | Path,
-    *,
-    rerun: int = 0,
-    seed: int = 0,
-    code: str | Path | None = None,
-    folder: str | Path | None = None,
-    announce: Callable[[Sequence[str]], None] = lambda files: None,
-) -> Verification:
+    path: str | Path, *, rerun: int = 0, seed: int = 0, code: str | Path | None = None,
+    folder: str | Path | None = None, announce: Callable[[Sequence[str]], None] = lambda files: None,
+) -> Verification:  # fmt: skip
     """Check the bytes, schema, run keys and completeness of a result.
 
     By default, `verify` executes no code of the study.

@@ -40,11 +40,9 @@ NO_PACKAGES = frozenset({"python", "blas"})
 
 @dataclass(frozen=True, eq=False)
 class DepositedStudy:
-    """One result, with the files that a reader needs to understand and repeat it.
+    """One result with the files `beside` it that its runs need, and the status of its runs by phase.
 
-    `runs` describes the status of the runs by phase, and `software` has the versions that computed the runs.  `beside`
-    has the files that the runs need, by path.  `result`, `text`, `page` and `lock` are paths in the deposit: result,
-    study file, report and list of packages.
+    `result`, `text`, `page` and `lock` are paths in the deposit: result, study file, report and list of packages.
     """
 
     path: Path
@@ -63,10 +61,7 @@ class DepositedStudy:
 
 @dataclass(frozen=True, eq=False)
 class Deposit:
-    """Several results with one title, and the creators and terms that their studies name.
-
-    `created` is the date of the latest result, YYYY-MM-DD.  `license_address` is the internet address of the licence.
-    """
+    """Several results with one title, and the creators and terms that their studies name."""
 
     title: str
     publication: PublicationTable
@@ -135,11 +130,7 @@ def collect_study(path: Path) -> DepositedStudy:
 
 
 def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
-    """Return the files that a study names or that its Python code imports, by their path from its folder.
-
-    A string of the study that is the path of a file names this file.  Raises ResultError for a file outside of the
-    folder of the study.  Also raises ResultError for Python code that is missing or did not compute the result.
-    """
+    """Return the files that a study names or its code imports, by their path from its folder.  Raises ResultError."""
     folder, table = Path(study.file).parent, tomllib.loads(study.text)
     remedy = "publish it from the folder of `evogt run`, with the study file of that run"
     for code in study.spec.codes:

@@ -41,14 +41,10 @@ MEDIA_TYPES = {
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
-    """Write results as the new folder `folder`, with all files to cite, check and repeat them.
+    """Write results as a new folder with all files to cite, check and repeat them, without executing a study.
 
-    The default `title` is the title of the first result.  The section ``[publication]`` of the studies gives the
-    creators and the terms.  The function imports nothing of a study, computes nothing and sends nothing.  A folder that
-    already holds this deposit does not change.
-
-    Raises InputError if the folder exists or the results do not name their creators.  Raises ResultError for a file
-    that is not a result, is damaged, or lacks a file that its runs need.
+    Raises InputError if the folder holds anything else or no result names its creators.  Raises ResultError for a
+    result that is damaged or lacks a file that its runs need.
     """
     missing = [name for name in ("bagit", "rocrate", "yaml") if find_spec(name) is None]
     if missing:
@@ -186,13 +182,7 @@ def _split_name(creator: CreatorTable) -> tuple[str, str]:
 
 
 def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]:
-    """Yield one verification for the manifests of a folder, then one for each result.
-
-    If a file has changed since the deposit, the function checks and executes nothing else.  For the options, see
-    `verify`.  The code of a study is in the deposit.
-
-    Raises InputError for a folder that is not a deposit.  Raises ResultError for a result that `verify` cannot read.
-    """
+    """Yield one verification for the manifests of a folder, then one for each result if all checksums are right."""
     folder = Path(folder)
     damage = tuple(check_bag(folder))
     results = sorted((folder / PAYLOAD / "results").glob("*.nc"))

@@ -63,14 +63,6 @@ MOST_PROBLEMS = 12
 """Largest number of problems of an axis that a page shows.  The study file on the page has all problems."""
 
 
-class Conclusion(NamedTuple):
-    """Sentence on the whole study, and one sentence for each setup if the study has several setups."""
-
-    sentence: str
-    setups: Sequence[str] = ()
-    left_out: int = 0
-
-
 class ReportTable(NamedTuple):
     """Table of a page.  The first `heads` columns name the row, and the columns `texts` wrap their lines."""
 
@@ -120,7 +112,8 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         title=str(main.attrs.get("title") or path.stem),
         study=study,
         pilot=parts.get("pilot"),
-        conclusion=list_conclusions(made) if made is not None else None,
+        conclusions=list_conclusions(made) if made is not None else [],
+        most_setups=_MAX_SETUPS,
         problems=find_problems(str(main.attrs.get("study", ""))),
         axes=_list_axes(main, (study or parts["pilot"]).runs),
         state=state,
@@ -154,8 +147,8 @@ def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
     return compare_axis(data, variable, PlotRequest())
 
 
-def list_conclusions(made: xr.Dataset) -> Conclusion | None:
-    """Return the conclusions of a comparison, or None if no setup has a leader."""
+def list_conclusions(made: xr.Dataset) -> list[str]:
+    """Return a sentence on the whole study, and a sentence for each setup if several setups have a leader."""
     leaders, conclusions, significant = (
         made[name].values.ravel().tolist() for name in ("leader", "conclusion", "significant")
     )
@@ -163,7 +156,7 @@ def list_conclusions(made: xr.Dataset) -> Conclusion | None:
     setups = name_setups(made)
     sentences = [f"At {setups[i]}: {conclusions[i]}" if setups[i] else conclusions[i] for i in known]
     if len(known) < 2:
-        return Conclusion(sentences[0]) if known else None
+        return sentences
     leads = Counter(str(leaders[i]) for i in known if significant[i])
     what, by = (str(text).replace("_", " ") for text in (made.attrs["of"], made.attrs["dim"]))
     counts = f" ({join_names([f'{name} in {count}' for name, count in leads.most_common()], 12)})" if leads else ""
@@ -175,7 +168,7 @@ def list_conclusions(made: xr.Dataset) -> Conclusion | None:
     message = f"In {sum(leads.values())} of {len(known)} setups one {by} has {lead}{counts}, {level}."
     note = next((each for each in str(made["note"].values.ravel()[0]).split("; ") if "adjusted" in each), "")
     message += f" The {note}." if note else ""
-    return Conclusion(message, sentences[:_MAX_SETUPS], max(0, len(known) - _MAX_SETUPS))
+    return [message, *sentences]
 
 
 def make_tables(data: xr.Dataset) -> list[ReportTable]:

@@ -207,12 +207,12 @@ def method(seed, kind, N):
 def test_the_conclusion_is_the_conclusion_of_the_comparison(tmp_path):
     data = read_result(ROOT / "data/results/oscillatory_1d.nc")["main"].sel(epsilon=[0.05])
     found = evs.compare(data["error"].isel(epsilon=0), "dictionary", planned=data["run_key"].isel(epsilon=0))
-    assert list_conclusions(compare_main_variable(data)).sentence == found["conclusion"].item()
+    assert list_conclusions(compare_main_variable(data))[0] == found["conclusion"].item()
     axes = '[axes]\nkind = ["other", "fine"]\nN = [10, 20]\nseed = { start = 0, count = 12 }\n'
     made = list_conclusions(compare_main_variable(compute_runs(write_study(tmp_path, axes, LUCK))))
     counts = "In 1 of 2 setups one kind has a significantly lower error than all others (fine in 1), at 95 % confidence"
-    assert made.sentence.startswith(counts)
-    first, second = made.setups
+    assert made[0].startswith(counts)
+    first, second = made[1:]
     assert first.startswith("At N = 10: fine has a lower error than other on 12 of 12 seeds (p < 0.001, sign test).")
     assert second.startswith("At N = 20: No significant difference in error. ")
     assert second.endswith("Failed runs, counted as losses: other 1 of 12.")
@@ -231,7 +231,7 @@ def method(seed, model):
 """
     axes = '[axes]\nmodel = ["tree", "net"]\nseed = { start = 0, count = 12 }\n'
     axes += f'[output.better]\naccuracy = "{better}"\n' if better else ""
-    sentence = list_conclusions(compare_main_variable(compute_runs(write_study(tmp_path, axes, source)))).sentence
+    sentence = list_conclusions(compare_main_variable(compute_runs(write_study(tmp_path, axes, source))))[0]
     assert sentence.startswith(f"{leader} has a {better or 'lower'} accuracy than ")
     assert "best" not in sentence
 
