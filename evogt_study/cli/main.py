@@ -73,21 +73,23 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except EvogtError as error:
-            _stop(str(error), BAD_INPUT if isinstance(error, InputError) else FAILED)
+            _print_and_exit(str(error), BAD_INPUT if isinstance(error, InputError) else FAILED)
         except OSError as error:  # system errors, such as a full disk
             if error.errno == EPIPE or not error.strerror:  # Click handles a closed output
                 raise
             of = f"{error.filename}: " if error.filename else ""
-            _stop(f"{of}{error.strerror}", BAD_INPUT)
+            _print_and_exit(f"{of}{error.strerror}", BAD_INPUT)
         except MemoryError:
-            _stop("this machine has not enough memory for this command", FAILED)
+            _print_and_exit("this machine has not enough memory for this command", FAILED)
         except KeyboardInterrupt as reason:
             text = str(reason) or "interrupted"  # Ctrl-C has no reason, but a signal or a time limit has
             is_study = isinstance(reason, StudyInterruptedError)
-            _stop(text if is_study else f"{text}. Run the same command again to compute the rest.", INTERRUPTED)
+            _print_and_exit(
+                text if is_study else f"{text}. Run the same command again to compute the rest.", INTERRUPTED
+            )
 
 
-def _stop(message: str, code: int) -> NoReturn:
+def _print_and_exit(message: str, code: int) -> NoReturn:
     # one line, also with a line break in a name or a message
     print_line(f"evogt: {' '.join(message.split())}", err=True)
     raise SystemExit(code)

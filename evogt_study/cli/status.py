@@ -175,7 +175,7 @@ def store() -> None:
 
 
 @store.command("list", params=[PLACES])
-def list_(places: tuple[Path, ...]) -> None:
+def list_store(places: tuple[Path, ...]) -> None:
     """Print the runs in the store of each PATH, a result or a folder of results.  [default: results]
 
     Each change of the study has one line with the time and the reason.
@@ -199,7 +199,7 @@ def list_(places: tuple[Path, ...]) -> None:
     option("--older-than", "TIME",
            "Remove only runs that moved to the store longer ago: 90 (seconds), 30m, 11h30m, 2d."),
 ])  # fmt: skip
-def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
+def prune_places(places: tuple[Path, ...], older_than: str | None) -> None:
     """Remove the store of each PATH, a result or a folder of results.
 
     Removed runs cannot be restored.

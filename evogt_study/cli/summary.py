@@ -104,14 +104,14 @@ def summary(
             print_text(eoc_table(runs, request, "" if orders == _ANY else orders))
         elif as_json:
             made = summarise_variables(runs, request)[1]
-            found = {name: _make_rows(each, each["n_ok"].dims) for name, each in made.items()}
+            found = {name: _list_points(each, each["n_ok"].dims) for name, each in made.items()}
             display.print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
             print_text(summary_table(runs, request))
     display.print_warning(list_accuracy_warnings(data))
 
 
-def _make_rows(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
+def _list_points(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
     """Return a row for each point of `dims`, with coordinates and variables.  Other dimensions become lists."""
     import numpy as np
 
@@ -174,7 +174,7 @@ def compare(
     if as_json:
         attributes = {key: found.attrs[key] for key in ("unit", "scale")}
         listed = {"axis": dim, "values": found[dim].values, "variable": name, **attributes}
-        display.print_json({"result": str(file), **listed, "setups": _make_rows(found, found["leader"].dims)})
+        display.print_json({"result": str(file), **listed, "setups": _list_points(found, found["leader"].dims)})
     else:
         print_text(format_comparison(found))
     display.print_warning(list_accuracy_warnings(data))

@@ -131,7 +131,7 @@ def _compare_pair(one: _Run, other: _Run) -> Iterator[Difference]:
     same = [a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs]
     if len(same) == len(names) and all(same):
         return
-    one, other = map(_without_missing_labels, (one, other))
+    one, other = map(_drop_missing_labels, (one, other))
     for name in names:
         ours, theirs = (run[name][1] if name in run else None for run in (one, other))
         difference = _compare_values(name[0], ours, theirs)
@@ -139,7 +139,7 @@ def _compare_pair(one: _Run, other: _Run) -> Iterator[Difference]:
             yield difference
 
 
-def _without_missing_labels(run: _Run) -> _Run:
+def _drop_missing_labels(run: _Run) -> _Run:
     """Drop the coordinate values of other runs, which a file without an index adds to each run."""
     for name, (dims, labels) in list(run.items()):
         if dims == (name[0],) and labels.dtype.kind in "UMiu":
@@ -323,7 +323,7 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
         if own := [name for name in names[number] if name not in shared]:
             parameters.append(f"parameters only in {path}: {join_names(own)}")
     for name in () if both else shared:  # without common cases, the parameters that always differ
-        ours, theirs = (list(dict.fromkeys(map(_label, each[name].values.ravel()))) for each in data)
+        ours, theirs = (list(dict.fromkeys(map(_format_label, each[name].values.ravel()))) for each in data)
         if not set(ours) & set(theirs):
             parameters.append(
                 f"{name} is {join_names(ours, 6)} in {paths[0]} and {join_names(theirs, 6)} in {paths[1]}"
@@ -351,7 +351,7 @@ def _find_cases(path: Path, data: xr.Dataset, names: Sequence[str]) -> dict[tupl
     """Return the run keys of planned cases by parameter values.  Raises InputError if two cases have equal values."""
     keys = data["run_key"]
     with np.errstate(invalid="ignore"):  # of NaN
-        columns = [xr.apply_ufunc(np.vectorize(_label, otypes=[object]), data[name].variable) for name in names]
+        columns = [xr.apply_ufunc(np.vectorize(_format_label, otypes=[object]), data[name].variable) for name in names]
     wide = [each.set_dims(dict(keys.sizes)).transpose(*keys.dims).values.ravel().tolist() for each in columns]
     found: dict[tuple[str, ...], str] = {}
     for key, *at in zip(keys.values.ravel().astype(str).tolist(), *wide, strict=True):
@@ -363,7 +363,7 @@ def _find_cases(path: Path, data: xr.Dataset, names: Sequence[str]) -> dict[tupl
     return found
 
 
-def _label(value: Any) -> str:
+def _format_label(value: Any) -> str:
     return text_label(to_canonical(value))
 
 

@@ -95,21 +95,21 @@ def predict_seconds(plan: Plan, stages: Sequence[SharedWork], numbers: Order) ->
         return None
     sizes = [case.size for case in sample]
     names = {OWN_STAGE}.union(*times.values())
-    alone = {size: sum(_time_stage(times, stage, size) for stage in names) for size in sizes}
+    alone = {size: sum(_interpolate_seconds(times, stage, size) for stage in names) for size in sizes}
     if not is_rough:
         return Prediction(len(numbers) * sum(alone[size] for size in sizes) / len(sizes), max(alone.values()))
     seconds = 0.0
     for entry in stages:
-        taken = sum(count * _time_stage(times, entry.stage, work) for work, count in entry.first.items())
-        counted = sum(count * _time_stage(times, entry.stage, work) for work, count in entry.all.items())
-        each = sum(_time_stage(times, entry.stage, size) for size in sizes) / len(sizes)
+        taken = sum(count * _interpolate_seconds(times, entry.stage, work) for work, count in entry.first.items())
+        counted = sum(count * _interpolate_seconds(times, entry.stage, work) for work, count in entry.all.items())
+        each = sum(_interpolate_seconds(times, entry.stage, size) for size in sizes) / len(sizes)
         grows = entry.cases < len(numbers) and entry.growing and counted > 0.0
         seconds += taken / counted * each * len(numbers) if grows else taken
     # alone a run shares nothing, and would seem to take longer than all of them together
     return Prediction(seconds, min(max(alone.values()), seconds))
 
 
-def _time_stage(times: Mapping[float, StageSeconds], stage: str, size: float) -> float:
+def _interpolate_seconds(times: Mapping[float, StageSeconds], stage: str, size: float) -> float:
     """Return the seconds of a stage in a case of this size, by interpolation between the logarithms of timed rates."""
     if size <= 0.0:  # inconsistent parameters fail at once
         return 0.0

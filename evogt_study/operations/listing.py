@@ -50,11 +50,11 @@ class Condition:
         elif kind == "M":
             same = values == value
         else:
-            same = np.array([self.value in _names_of(each) for each in values.ravel().tolist()]).reshape(values.shape)
+            same = np.array([self.value in _list_names(each) for each in values.ravel().tolist()]).reshape(values.shape)
         return np.asarray(same if self.sign in ("=", "==") else ~same)
 
 
-def _names_of(value: object) -> set[str]:
+def _list_names(value: object) -> set[str]:
     """Return the texts that select a value, such as "own.py:method", "own.py", "own" and "method" for a function."""
     text = text_label(to_canonical(value))
     file, _, function = text.rpartition(":") if ".py:" in text else ("", "", "")

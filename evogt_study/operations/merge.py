@@ -86,11 +86,11 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
         raise InputError(f"`FILES` must be two results or more, got {len(sources)}")
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
         raise _explain_conflict(output, "which is one of the files to merge")
-    _write_joined(output, lambda: _merge(list(map(RunsOfResult.read, sources)), study))
+    _write_joined(output, lambda: _merge_runs(list(map(RunsOfResult.read, sources)), study))
     return netcdf.with_status_names(netcdf.open_written(output))
 
 
-def _merge(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
+def _merge_runs(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
     """Return the joined runs of one study.  Raises ResultError if two results disagree."""
     names = []
     for source in sources:
@@ -105,7 +105,7 @@ def _merge(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
                 f"{source.path} holds the study {name!r}, not {first!r} as in {owner}. Leave this file out."
             )
     try:
-        joint = study or _joint_study(sources)
+        joint = study or _make_joint_study(sources)
         plans = _plan_phases(joint, sources)
     except (ResultError, StudyError) as error:
         raise ResultError(str(error).replace(f"{CODE_OPTION} says", "--study STUDY.toml says by its folder")) from None
@@ -144,7 +144,7 @@ def _explain_conflict(output: Path, kind: str) -> ResultError:
     return ResultError(f"`--output` must be a new file, got {output}, {kind}. Choose another output file.")
 
 
-def _joint_study(sources: Sequence[RunsOfResult]) -> Study:
+def _make_joint_study(sources: Sequence[RunsOfResult]) -> Study:
     """Return the first study that plans all runs, or the first study with the axis values of all files."""
     data = [source.groups[variables.MAIN] for source in sources]
     planned = [set(each["run_key"].values.ravel().astype(str).tolist()) - {""} for each in data]
@@ -187,7 +187,7 @@ def _plan_phases(study: Study, sources: Sequence[RunsOfResult]) -> dict[str, Pla
         seeds = find_planned_seeds(phase, groups)
         plans[phase.name] = plan_phase(study, phase, chosen if seeds is None else [*chosen, seeds])
         if phase.choice is not None:
-            chosen.append(_joint_choice(study, phase.name, phase.choice, sources))
+            chosen.append(_join_choices(study, phase.name, phase.choice, sources))
     now = {"study": study.text, "code": study.spec.declaration}
     for source in sources:
         attributes = source.groups[variables.MAIN].attrs
@@ -203,7 +203,7 @@ def _plan_phases(study: Study, sources: Sequence[RunsOfResult]) -> dict[str, Pla
     return dict(reversed(plans.items()))
 
 
-def _joint_choice(study: Study, phase: str, choice: Pilot, sources: Sequence[RunsOfResult]) -> ParameterTable:
+def _join_choices(study: Study, phase: str, choice: Pilot, sources: Sequence[RunsOfResult]) -> ParameterTable:
     """Join the choices of a phase.  Raises ResultError if two choices differ, or if a choice is missing."""
     table: dict[tuple[str, ...], tuple[Candidate, Path]] = {}
     names = join_values(choice.parameters)
@@ -279,7 +279,8 @@ MISSING = {
 }  # fmt: skip
 """Value of a variable at a case that a result does not have, for each kind of variable."""
 OF_ONE_STUDY = {
-    DIGESTS, netcdf.RETURNED_ATTRIBUTES, PLAN_DIGEST, DECLARATION, *(f"{phase}_group" for phase in variables.EARLIER_PHASES)
+    DIGESTS, netcdf.RETURNED_ATTRIBUTES, PLAN_DIGEST, DECLARATION,
+    *(f"{phase}_group" for phase in variables.EARLIER_PHASES),
 }  # fmt: skip
 """Global attributes that have no meaning for joined results."""
 
@@ -334,7 +335,7 @@ def concat(
         conflict = "" if owner is None else f"the result {owner!r} has a variable of this name. Choose another name"
         if reason := variables.explain_reserved_name(dim) or conflict:
             raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
-        joined = _concat(given, dim)
+        joined = _concat_runs(given, dim)
         if output is None:
             return netcdf.with_status_names(joined.load())
         _write_joined(Path(output), lambda: ({variables.MAIN: joined}, {}))
@@ -358,7 +359,7 @@ def _read_all_runs(label: object, result: xr.Dataset | str | Path, opened: ExitS
     )
 
 
-def _concat(given: Results, dim: str) -> xr.Dataset:
+def _concat_runs(given: Results, dim: str) -> xr.Dataset:
     """Join results along a new first dimension.  Each other axis has the axis values of all results."""
     axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
     sets = sorted(
@@ -392,7 +393,7 @@ def _concat(given: Results, dim: str) -> xr.Dataset:
     wide = []
     for data in parts.values():
         moved = data.reset_coords([name for name in along if name in data.coords])
-        room = {name: _with_room(moved[name]) for name in moved.data_vars if name not in NOT_PLANNED}
+        room = {name: _make_nullable(moved[name]) for name in moved.data_vars if name not in NOT_PLANNED}
         wide.append(moved.assign(room))
     values = np.array(list(parts), dtype=object if isinstance(next(iter(parts)), str) else None)
     joined = xr.concat(
@@ -405,7 +406,7 @@ def _concat(given: Results, dim: str) -> xr.Dataset:
     }
     joined = joined.sel({axis: list(every) for axis, every in labels.items()})
     names = list(map(str, joined.data_vars))
-    joined = joined.assign({name: _as_stored(joined[name], stored[name], name in along) for name in names})
+    joined = joined.assign({name: _restore_dtype(joined[name], stored[name], name in along) for name in names})
     returned = [name for name in names if name not in along]
     joined = joined.set_coords(along)[sorted(returned, key=lambda name: name in variables.RUN_METADATA)]
     return joined.assign_attrs(_join_attributes(parts, dim))
@@ -439,7 +440,7 @@ def _check_same(name: str, facts: Mapping[Any, str]) -> None:
             )
 
 
-def _with_room(variable: xr.DataArray) -> xr.DataArray:
+def _make_nullable(variable: xr.DataArray) -> xr.DataArray:
     """Convert integers and booleans to a type that can hold NaN."""
     if variable.dtype.kind not in "biu":
         return variable
@@ -447,7 +448,7 @@ def _with_room(variable: xr.DataArray) -> xr.DataArray:
     return variable.astype(object if large else float)
 
 
-def _as_stored(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordinate: bool) -> xr.DataArray:
+def _restore_dtype(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordinate: bool) -> xr.DataArray:
     """Prepare a variable for storage as integers if all results have integers, even if values are missing."""
     joined.encoding = {}
     if joined.dtype.kind not in "fO" or any(dtype.kind not in "biu" for dtype in stored):

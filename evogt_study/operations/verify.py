@@ -177,7 +177,7 @@ def try_case(
         case, place = plan.case(index), format_point(plan.space, index)
         if case is None:
             raise errors.InputError(f"no run is planned at {place} ({source.file}). Choose another case.")
-        return Trial(place, case, *_compute(plan.spec, case))
+        return Trial(place, case, *_compute_case(plan.spec, case))
     path, phase = Path(source), PILOT if pilot else MAIN
     with open_partial_result(path) as groups:
         file = None if code is None else Path(code)
@@ -194,7 +194,7 @@ def repeat_run(result: ResultWithPlan, index: int, runs: RunRecords) -> tuple[Tr
     where, case = format_point(result.plan.space, index), result.plan.case(index)
     if case is None:
         raise errors.InputError(f"no run is planned at {where} ({result.path}, {result.phase}). Choose another case.")
-    now, raised = _compute(result.plan.spec, case)
+    now, raised = _compute_case(result.plan.spec, case)
     key, row = result.keys[index], -1
     stored = StoredRun(key, Status.not_run, "", (), (), "")
     if key in runs.keys:
@@ -207,7 +207,7 @@ def repeat_run(result: ResultWithPlan, index: int, runs: RunRecords) -> tuple[Tr
     return Trial(where, case, now, raised, stored), stored
 
 
-def _compute(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
+def _compute_case(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
     """Compute a case without shared stages, and return its record and its traceback."""
     raised: list[BaseException] = []
     record = compute_here(Batch.of(spec, [case]), raised=raised.append)
@@ -330,7 +330,7 @@ def verify(
                     if code is not None:
                         raise
                     rerun, left_out = 0, str(error)
-            found = _check(path, groups, read_plans(path, groups, codes, folder=beside), rerun, seed)
+            found = _check_open_result(path, groups, read_plans(path, groups, codes, folder=beside), rerun, seed)
             kept = {phase: load_result(path, select_metadata(data)) for phase, data in groups.items()}
             findings = (*read.changed, *found.findings)
             return replace(found, phases=kept, findings=findings, left_out=found.left_out or left_out)
@@ -339,7 +339,7 @@ def verify(
 
 
 # values are checked before runs are computed again: if status and values disagree, every run would differ
-def _check(
+def _check_open_result(
     path: Path, groups: Mapping[str, xr.Dataset], phases: Mapping[str, ResultWithPlan], rerun: int, seed: int
 ) -> Verification:
     """Check a result with intact bytes, as `verify` does, but leave `phases` empty."""

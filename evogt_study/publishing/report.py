@@ -122,7 +122,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         has_main=catalogue.find_main_variable(main) is not None,
         attributes={str(name): str(value) for name, value in main.attrs.items()},
         constants=[_describe_parameter(coord) for coord in main.coords.values() if coord.ndim == 0],
-        study_file=_cut_folders(str(main.attrs.get("study_file", ""))),
+        study_file=_cut_folder_names(str(main.attrs.get("study_file", ""))),
         unshown=names[MAX_TABLES:],
         shows=f"evogt summary {shlex.quote(path.name)} --variable NAME{'' if 'seed' in main.dims else ' --over none'}",
         dependent=list_dependent(main),
@@ -175,7 +175,7 @@ def make_tables(data: xr.Dataset) -> list[ReportTable]:
     """Return tables of statistics over the seeds.  Without seeds, return a table of the runs."""
     names, dims = order_numbers(data)[:MAX_TABLES], list(map(str, data["run_status"].dims))
     if not names or ("seed" in dims and data.sizes["seed"] > 1):
-        return [_summarise(data[name], data["run_key"]) for name in names]
+        return [_summarise_variable(data[name], data["run_key"]) for name in names]
     runs = run_table(data[[*names, "run_status", "run_key", "run_message"]])
     columns = [list(map(_to_text, runs[dim][:MAX_ROWS])) for dim in dims]
     columns += [[f"{each:.4g}" for each in np.array(runs[name][:MAX_ROWS], dtype=float)] for name in names]
@@ -190,7 +190,7 @@ def order_numbers(data: xr.Dataset) -> list[str]:
     return sorted(catalogue.list_numbers(data), key=lambda name: name != first)
 
 
-def _summarise(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> ReportTable:
+def _summarise_variable(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> ReportTable:
     """Return a table of statistics over one axis, for the first points of the other axes."""
     dims = [str(dim) for dim in values.dims if dim != over]
     flat, runs = (each.transpose(*dims, over).values.reshape(-1, each.sizes[over]) for each in (values, keys))
@@ -297,7 +297,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
 
 def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
     """Return the provenance of a result from the attributes of its file, without folders of the author."""
-    known = {"file": path.name, "study file": _cut_folders(str(data.attrs.get("study_file", "")))}
+    known = {"file": path.name, "study file": _cut_folder_names(str(data.attrs.get("study_file", "")))}
     known |= {name: str(data.attrs[key]) for key, name in PROVENANCE.items() if key in data.attrs}
     versions = _parse_table(known.get("versions", ""))
     if versions:
@@ -324,7 +324,7 @@ def _parse_table(text: str) -> dict[str, Any]:
 def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> list[tuple[str, str]]:
     """Return the commands that check or compute the result again, each with its description."""
     stated = str(data.attrs.get("study_file", ""))
-    toml, file = shlex.quote(_cut_folders(stated) or "study.toml"), shlex.quote(path.name)
+    toml, file = shlex.quote(_cut_folder_names(stated) or "study.toml"), shlex.quote(path.name)
     again = shlex.quote(f"again/{path.name}")  # in another folder, which has no finished runs to reuse
     found = [(f"evogt verify {file}", "check the content of the file")]
     page = (f"evogt report {file} -o {shlex.quote(path.stem + '.html')}", "write this page")
@@ -342,7 +342,7 @@ def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> lis
     return [*found, page]
 
 
-def _cut_folders(file: str) -> str:
+def _cut_folder_names(file: str) -> str:
     """Return the last part of a path of any operating system.  The folders of the author are private."""
     return PurePath(file.replace("\\", "/")).name
 
@@ -362,7 +362,7 @@ def find_problems(study: str) -> dict[str, Markup]:
     for label, stated in list(labelled.items())[:MOST_PROBLEMS]:
         with suppress(ParameterError):
             if isinstance(stated, str) and ":" in stated:
-                found[str(label)] = Markup("<li>{} defines the problem.</li>").format(_cut_folders(stated))
+                found[str(label)] = Markup("<li>{} defines the problem.</li>").format(_cut_folder_names(stated))
             elif isinstance(stated, (str, dict)):
                 found[str(label)] = Markup(find_problem_kind(stated).describe(stated))  # noqa: S704
     return {label: items for label, items in found.items() if items}
