@@ -24,6 +24,7 @@ Kernel = Callable[[Array], Array]
 BATCH = 2**21  # counts or resampled values in memory at a time, which take 16 MB
 _KEPT = 2**24  # counts in the cache for one sample size: 32 MB, for 16,000 seeds
 _Counts = npt.NDArray[np.uint16]
+MIN_TAIL_VALUES = 10  # fewer evenly spaced values have a tail index below HEAVY
 HEAVY = 1.5  # tail index below which a mean is unreliable: below 2, since estimates from few values scatter
 
 
@@ -201,17 +202,17 @@ def largest_share(samples: Array) -> Array:
 
 
 def tail_index(samples: Array) -> Array:
-    """Return Hill's estimate of the tail index from the max(3, sqrt(n)) largest |x|, or NaN below five values."""
+    """Return Hill's estimate of the tail index from the max(3, sqrt(n)) largest |x|, or NaN below ten values."""
     sizes = np.sort(np.where(np.isnan(samples), -1.0, np.abs(samples)), axis=-1)[..., ::-1]
     n, infinite = count(samples), np.isinf(samples).any(axis=-1)
-    if samples.shape[-1] < 5:
+    if samples.shape[-1] < MIN_TAIL_VALUES:
         return np.where(infinite, 0.0, np.nan)
     k = np.maximum(3, np.sqrt(n).astype(np.int64))
     base = _pick_entries(sizes, np.minimum(k, samples.shape[-1] - 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(np.arange(samples.shape[-1]) < k[..., None], np.log(sizes) - np.log(base)[..., None], 0.0)
         index = k / logs.sum(axis=-1)
-    return np.where(infinite, 0.0, np.where((n >= 5) & (base > 0.0), index, np.nan))
+    return np.where(infinite, 0.0, np.where((n >= MIN_TAIL_VALUES) & (base > 0.0), index, np.nan))
 
 
 class Fit(NamedTuple):
