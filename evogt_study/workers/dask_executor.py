@@ -335,7 +335,7 @@ class PlanBatches:
         self.started_at = self.finished_at = time.monotonic()
         self.silent_seconds = 0.0
 
-    def records(self) -> Iterator[RunRecords]:
+    def compute(self) -> Iterator[RunRecords]:
         """Yield the records of all trials, and then of the batches that finish.  Raises SweepError, StudyError."""
         threading.Thread(target=self._fetch_finished, daemon=True).start()
         first: list[RunRecords] = []

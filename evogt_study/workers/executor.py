@@ -145,7 +145,7 @@ class DaskExecutor(Executor):
             if self.n_spare < 0:
                 made = prepare_workers(self.client, self.options, self.name)
                 self.client, self.n_spare = self._closing.enter_context(made)
-        return PlanBatches(self, plan, trials, cases, n_cases).records()
+        return PlanBatches(self, plan, trials, cases, n_cases).compute()
 
     def close(self) -> None:
         """Close the cluster, also while studies compute with this cluster."""
@@ -204,13 +204,13 @@ class BatchSize:
 
 @dataclass(eq=False)
 class FolderExecutor(Executor):
-    """Executor for the parts of a plan that no other task has claimed, as task `number` of `of`, counted from 1."""
+    """Executor for the parts of a plan that no other task has claimed, as task `number` of `n_tasks`, from 1."""
 
     inner: Executor  # which computes the runs
     path: Path
     number: int
-    of: int
-    last: Phase  # for whose other parts the task does not wait
+    n_tasks: int
+    last_phase: Phase  # for whose other parts the task does not wait
     print_line: Callable[[str], None]
     check_end: Callable[[], None]  # raises KeyboardInterrupt to end the task after its current runs
     classes: Sequence[Needs] = ()  # needs of the runs that the task computes
@@ -226,7 +226,7 @@ class FolderExecutor(Executor):
 
     def compute(self, plan: Plan, numbers: Order, trials: Order) -> Iterator[RunRecords]:
         """Yield the records of the cases that this task claims, until no part is left."""
-        waits = not (plan.phase == self.last.name and self.last.precision is None)
+        waits = not (plan.phase == self.last_phase.name and self.last_phase.precision is None)
         order = plan.order
         if plan.resources is not None:
             own = [case.index for case in plan.cases(order) if case.needs in self.classes]
@@ -249,7 +249,7 @@ class FolderExecutor(Executor):
                 "with `evogt run`."
             )
         try:
-            yield from parts.records(waits=waits, has_trial=bool(len(trials)))
+            yield from parts.compute(waits=waits, has_trial=bool(len(trials)))
         except WorkIsGoneError:  # another task has joined the result since it was read
             self.is_outdated = True
             return
@@ -277,13 +277,12 @@ class _PlanParts:
         self.shards, self.claims = shard_folder(task.path), open_claims(claims_folder(task.path) / self.digest)
         # each task begins elsewhere, since tasks that begin together would all try to claim the same part
         count = math.ceil(len(self.order) / self.size)
-        begin = (task.number - 1) * count // task.of
-        self.parts = [part for part in (*range(begin, count), *range(begin)) if len(self.cases_of(part))]
-        self.n_unwritten: dict[int, int] = {}  # cases that are not on disk yet, of the parts that this task holds
-        self.part_of: dict[str, int] = {}
+        begin = (task.number - 1) * count // task.n_tasks
+        self.parts = [part for part in (*range(begin, count), *range(begin)) if len(self.select_missing(part))]
+        self.unwritten: dict[int, set[str]] = {}  # run keys that are not on disk yet, of the parts of this task
         self.lost_parts: list[int] = []  # parts that have ended too many tasks
 
-    def cases_of(self, part: int) -> npt.NDArray[np.int64]:
+    def select_missing(self, part: int) -> npt.NDArray[np.int64]:
         """Return the cases of a part that were missing when the task began."""
         cases = self.order[part * self.size : (part + 1) * self.size]
         return np.asarray(cases[self.is_missing[cases]])
@@ -295,7 +294,7 @@ class _PlanParts:
         except WorkIsGoneError:
             return True
 
-    def records(self, *, waits: bool, has_trial: bool) -> Iterator[RunRecords]:
+    def compute(self, *, waits: bool, has_trial: bool) -> Iterator[RunRecords]:
         """Compute parts until none is left to claim.  With `waits`, wait until all tasks have finished their parts."""
         begun = printed = time.monotonic()
         with self.claims.keep_alive():
@@ -308,8 +307,7 @@ class _PlanParts:
                     cases = claimed if trials else itertools.chain([first], claimed)
                     for records in self.task.inner.compute_cases(self.plan, trials, cases, self.n_missing):
                         yield records
-                        for key in records.keys:  # the caller has written them
-                            self.count_finished_case(self.part_of.pop(key))
+                        self.finish_parts(records.keys)  # the caller has written them
                     has_trial, begun = False, time.monotonic()
                     continue
                 if self.lost_parts:
@@ -340,13 +338,12 @@ class _PlanParts:
                 continue
             if read_file_identity(self.task.path) != self.task.file_before:
                 raise WorkIsGoneError
-            cases = list(self.plan.cases(self.cases_of(part)))
+            cases = list(self.plan.cases(self.select_missing(part)))
             if part in taken:  # another task has begun the part, so some runs may be on disk
                 known = set(ShardFolder(self.shards).keys().astype(str).tolist())
                 cases = [case for case in cases if case.key not in known]
-            self.n_unwritten[part] = len(cases) + 1
-            self.part_of.update((case.key, part) for case in cases)
-            self.count_finished_case(part)  # one without any case is done
+            self.unwritten[part] = {case.key for case in cases}
+            self.finish_parts()  # one without any case is done
             yield from itertools.takewhile(lambda case: not self.is_ending(), cases)
 
     def is_ending(self) -> bool:
@@ -357,8 +354,10 @@ class _PlanParts:
             return True
         return False
 
-    def count_finished_case(self, part: int) -> None:
-        """Count a case of a part whose record is on disk.  After the last case, mark the part as finished."""
-        self.n_unwritten[part] -= 1
-        if not self.n_unwritten[part]:
-            self.claims.finish(part)
+    def finish_parts(self, keys: Sequence[str] = ()) -> None:
+        """Mark the parts as finished whose records are on disk, now also the records of `keys`."""
+        for part, unwritten in list(self.unwritten.items()):
+            unwritten.difference_update(keys)
+            if not unwritten:
+                self.claims.finish(part)
+                del self.unwritten[part]
