@@ -7,7 +7,7 @@ import evogt_study as evs
 from evogt_study import pde
 from evogt_study.pde.certificates.certify import find_certificates
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.domains.polygon import Polygon
+from evogt_study.pde.domains.plane import Polygon
 from evogt_study.pde.numerics import TriangleRule
 
 POINTS = np.array([[0.3, 0.3], [0.1, 0.2], [0.6, 0.3]])

@@ -1,7 +1,4 @@
-"""Arrays, quadrature rules by name, and time steps.
-
-A rule consists of a name and integers, so it can be part of a run key.  A domain makes nodes and weights from a rule.
-"""
+"""Arrays, quadrature rules by name and integers, which are part of run keys, and time steps."""
 
 from __future__ import annotations
 
@@ -101,9 +98,13 @@ class QuadratureRule(Labelled):
         return int(self.points**dimension)
 
     @property
+    @lru_cache(maxsize=16)  # noqa: B019  # Gauss-Legendre nodes cost as much as the SVD of a 1-D run
     def on_unit_interval(self) -> tuple[Array, Array]:
         """Nodes and weights on the interval (0, 1), (points,) each."""
-        return _make_unit_rule(self.rule, self.points)
+        if self.rule == "composite_midpoint":
+            return (np.arange(self.points) + 0.5) / self.points, np.full(self.points, 1.0 / self.points)
+        nodes, weights = np.polynomial.legendre.leggauss(self.points)
+        return (nodes + 1.0) / 2.0, weights / 2.0
 
 
 @dataclass(frozen=True)
@@ -147,14 +148,6 @@ class Quadrature:
     weights: Array
     faces: Mapping[str, Quadrature] = field(default_factory=dict)
     normals: Array | None = None
-
-
-@lru_cache(maxsize=16)  # Gauss-Legendre nodes solve an eigenvalue problem, which costs as much as the SVD of a 1-D run
-def _make_unit_rule(rule: str, points: int) -> tuple[Array, Array]:
-    if rule == "composite_midpoint":
-        return (np.arange(points) + 0.5) / points, np.full(points, 1.0 / points)
-    nodes, weights = np.polynomial.legendre.leggauss(points)
-    return (nodes + 1.0) / 2.0, weights / 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,10 +217,7 @@ class TimeGrid:
         return np.searchsorted(self.observed_times, times - 1e-9 * self.final_time)
 
     def refined(self, dt: float) -> TimeGrid:
-        """Return the grid with step `dt` and equal observed times.
-
-        Raises ParameterError if an observed time is not a multiple of `dt`.
-        """
+        """Return the grid with step `dt` and equal observed times, which must be multiples of `dt`."""
         try:
             return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))
         except ParameterError as error:

@@ -65,13 +65,10 @@ def compute_stage(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Solution that replaces the exact solution in errors.  The distance from `coarser` estimates its error.
+    """Solution that replaces the exact solution in errors.  The distance from `coarser` estimates its error."""
 
-    The `key` identifies the reference except its problem.  `values` maps nodes (Q, d) and times (T,) to values (T, Q).
-    """
-
-    key: Hashable
-    values: Callable[[Array, Array], Array]
+    key: Hashable  # identifies the reference except its problem
+    values: Callable[[Array, Array], Array]  # nodes (Q, d) and times (T,) -> (T, Q)
     coarser: Reference | None = None
 
 
@@ -148,10 +145,7 @@ def solve_arrays(
     problem: Problem, run: Discretisation, share: Share = compute_stage, reference: Reference | None = None,
     norms: Collection[str] = (), passed: tuple[int, ...] = (),
 ) -> Solution:  # fmt: skip
-    """Solve a problem with one sampled dictionary (eq:im_retained), and measure the errors.
-
-    The solution also contains the states at the steps `passed`, and the errors that `norms` selects from `NORMS`.
-    """
+    """Solve a problem with one sampled dictionary (eq:im_retained), and measure the errors, also those in `norms`."""
     # check the integrator first, before the space is computed
     run.integrator.check(problem)
     keys = list_stage_keys(problem, problem.domain, run, None if reference is None else reference.key)
@@ -231,10 +225,7 @@ def _march_trajectories(
 def _make_target(
     problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None
 ) -> tuple[validation.Target, float | None]:
-    """Return the target of the errors at the observed times, and the error of the reference.
-
-    The target is u_0 at t = 0, also with a reference.
-    """
+    """Return the target of the errors at the observed times, which is u_0 at t = 0, and the error of the reference."""
     times, nodes, error = run.grid.observed_times, rule.nodes, None
     if reference is None and problem.exact is not None:
         exact = problem.exact(nodes, times)

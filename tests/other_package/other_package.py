@@ -9,7 +9,7 @@ import numpy as np
 from evogt_study.errors import StudyError
 from evogt_study.methods.protocol import BoundCase, Method, ProblemKind
 from evogt_study.pde.dictionaries.base import TensorProducts, by_total_degree
-from evogt_study.pde.dictionaries.sine import Sine, sines
+from evogt_study.pde.dictionaries.tensor_dictionaries import Sine, sines
 from evogt_study.pde.domains.box import UnitCube
 from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.numerics import Trajectory

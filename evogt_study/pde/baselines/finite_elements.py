@@ -21,7 +21,7 @@ from scipy.spatial import cKDTree
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import DIRECTIONS, Box, check_domain, to_box
-from evogt_study.pde.domains.triangulated import Triangulated, make_simplex_rule
+from evogt_study.pde.domains.plane import Triangulated, make_simplex_rule
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import Basis, GalerkinSystem, assemble_system, check_diffusion
 from evogt_study.pde.integrators import ImplicitMidpoint

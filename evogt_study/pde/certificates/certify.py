@@ -36,8 +36,7 @@ from evogt_study.pde.galerkin.system import (
     trial_functions,
     weighted_svd,
 )
-from evogt_study.pde.integrators.runge_kutta import advance
-from evogt_study.pde.integrators.tableaus import RadauIIA3
+from evogt_study.pde.integrators.runge_kutta import RadauIIA3, advance
 from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 from evogt_study.pde.pipeline import Discretisation, Share, Solution
 

@@ -20,7 +20,7 @@ import scipy  # imports its parts when they are first used: workers would pay 0.
 import scipy.linalg
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.pde.dictionaries.legendre import polynomials
+from evogt_study.pde.dictionaries.tensor_dictionaries import polynomials
 from evogt_study.pde.domains.box import DIRECTIONS, Box, tensor_points, to_box
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics import Array, QuadratureRule, Rule

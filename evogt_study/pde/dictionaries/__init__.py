@@ -1,10 +1,4 @@
-"""Dictionaries of prescribed features, by name.
-
-- `base`: the contract of a dictionary and of its features, and products of functions of one coordinate
-- `tanh_dictionaries`: random layers of tanh, which are transnet, gtransnet, gaussian_rf and uniform_elm
-- `legendre`: Legendre polynomials
-- `sine`: Fourier sines, and Fourier series on periodic boxes
-"""
+"""Dictionaries of prescribed features, by name: random tanh layers and tensor products."""
 
 from evogt_study.pde.dictionaries.base import FAMILIES, Dictionary
 

@@ -1,7 +1,4 @@
-"""The contract of a dictionary and of its features, and the registry of dictionaries.
-
-A dictionary is a class for a family of prescribed features.  Other packages register dictionaries by entry points.
-"""
+"""The contract of dictionaries, families of prescribed features, and products of functions of one coordinate."""
 
 from __future__ import annotations
 
@@ -24,9 +21,7 @@ from evogt_study.schema.parameters import NO_PARAMETER, Parametrised, integer, p
 FAMILIES: Registry[type[Dictionary]] = Registry("dictionary", "evogt_study.dictionaries")
 """Registry of dictionaries, which includes dictionaries of installed packages."""
 BLOCK_ENTRIES = 1 << 17
-"""Number of feature values in a block of nodes (1 MB), which fits in the processor cache.
-
-The number doubles if the weights between two layers are larger, because each block reads these weights once."""
+"""Number of feature values in a block of nodes (1 MB), which fits in the processor cache."""
 Functions = Callable[[Array, int, int], Array]
 """Function (x, n, m) that returns n functions of x (Q,) with their first m derivatives, (m + 1, Q, n)."""
 
@@ -58,14 +53,9 @@ class Jet(NamedTuple):
     hessian: Array  # (d, d, Q, n)
 
 
-# The derivatives have factors, because a feature of one layer varies along one direction.  So one array of slopes
-# replaces d arrays.
+# A feature of one layer varies along one direction, so one array of slopes replaces d arrays.
 class FirstOrder(NamedTuple):
-    """Values of n features at Q points with factors of their first derivatives.
-
-    The `value` has shape (Q, n).  If `directions` is None, the `slopes` (d, Q, n) are the derivatives.  If `directions`
-    (d, n) is given, the derivatives are its products with the `slopes` (1, Q, n).
-    """
+    """Values (Q, n) of n features, and derivatives (d, Q, n): slopes (1, Q, n) times directions (d, n) if given."""
 
     value: Array
     slopes: Array
@@ -76,18 +66,12 @@ class FirstOrder(NamedTuple):
         """First derivatives of the features, (d, Q, n)."""
         return self.slopes if self.directions is None else self.slopes * self.directions[:, None, :]
 
-    def rows(self, block: slice) -> FirstOrder:
-        return FirstOrder(self.value[block], self.slopes[:, block], self.directions)
-
-    def factor(self, matrix: Array) -> Array:
-        """Return the argument of `mapped` for a `matrix` (n, r)."""
-        return matrix if self.directions is None else join_directions(self.directions, matrix)
-
-    def mapped(self, factor: Array) -> Array:
-        """Return the derivatives times the matrix from which `factor` was made, (d, Q, r)."""
+    def apply(self, matrix: Array, block: slice = slice(None)) -> Array:
+        """Return the derivatives times a `matrix` (n, r) at the nodes of `block`, (d, Q, r)."""
         if self.directions is None:
-            return np.asarray(self.slopes @ factor)
-        return np.asarray((self.slopes[0] @ factor).reshape(len(self.value), len(self.directions), -1).swapaxes(0, 1))
+            return np.asarray(self.slopes[:, block] @ matrix)
+        product = self.slopes[0, block] @ join_directions(self.directions, matrix)
+        return np.asarray(product.reshape(len(product), len(self.directions), -1).swapaxes(0, 1))
 
 
 @dataclass(frozen=True)
@@ -146,10 +130,7 @@ class Dictionary(Parametrised, ABC):
         """Raise ParameterError if the family or a parameter does not fit `dimension` directions."""
 
     def domain_reach(self, dimension: int) -> float:
-        """Return max_x |x - x_c| / R over the unit cube, or 0 if the family has no ball.
-
-        A value above 1 means that the ball does not contain the unit cube.
-        """
+        """Return max_x |x - x_c| / R over the unit cube, at most 1 if the ball contains it, or 0 without a ball."""
         return 0.0
 
     def content(self) -> dict[str, Any]:
@@ -167,6 +148,7 @@ class Dictionary(Parametrised, ABC):
 
 def split_nodes(count: int, widths: Sequence[int]) -> Iterator[slice]:
     """Yield slices of `count` nodes for which the values of a layer fit in the processor cache."""
+    # each block reads the weights between two layers once, so larger weights need larger blocks
     heavy = any(before * after > BLOCK_ENTRIES for before, after in itertools.pairwise(widths))
     size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // max(widths))  # products of fewer than 32 rows are slow
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
@@ -238,22 +220,33 @@ class TensorProducts:
         return len(self.indices)
 
     def values(self, nodes: Array) -> Array:
-        return self._tabulate(nodes, 0)()
+        return self._differentiate(nodes, 0)[0]
 
     def first_order(self, nodes: Array) -> FirstOrder:
-        along = self._tabulate(nodes, 1)
-        return FirstOrder(along(), np.stack([along(i) for i in range(nodes.shape[1])]))
+        return FirstOrder(*self._differentiate(nodes, 1))
 
     def second_order(self, nodes: Array) -> Jet:
-        along, axes = self._tabulate(nodes, 2), range(nodes.shape[1])
-        hessian = np.stack([np.stack([along(i, j) for j in axes]) for i in axes])
-        return Jet(along(), np.stack([along(i) for i in axes]), hessian)
+        return Jet(*self._differentiate(nodes, 2))
 
-    def _tabulate(self, nodes: Array, order: int) -> Callable[..., Array]:
-        """Return a function of at most `order` directions that differentiates psi along them at `nodes`."""
+    def _differentiate(self, nodes: Array, order: int) -> tuple[Array, ...]:
         tables = [
             # evaluate each function of one coordinate only once for all products
             self.functions(x, int(indices.max()) + 1, order)[:, :, indices]
             for x, indices in zip(nodes.T, self.indices.T, strict=True)
         ]
-        return lambda *derived: np.asarray(prod(table[derived.count(axis)] for axis, table in enumerate(tables)))
+        return multiply_out(tables, order)
+
+
+def multiply_out(factors: Sequence[Sequence[Array]], order: int) -> tuple[Array, ...]:
+    """Return a product of functions of one coordinate, given by their derivatives, with derivatives up to `order`."""
+    axes = range(len(factors))
+
+    def along(*derived: int) -> Array:
+        return np.asarray(prod(factor[derived.count(axis)] for axis, factor in enumerate(factors)))
+
+    jet = [along()]
+    if order > 0:
+        jet.append(np.stack([along(axis) for axis in axes]))
+    if order > 1:
+        jet.append(np.stack([np.stack([along(row, column) for column in axes]) for row in axes]))
+    return tuple(jet)

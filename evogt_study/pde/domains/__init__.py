@@ -1,12 +1,4 @@
-"""Domains of problems, by name.
-
-- `base`: the contract of a domain, and features on a mapped box
-- `box`: the unit cube, and boxes with periodic directions and natural faces
-- `triangulated`: the common part of domains with quadrature rules on triangles
-- `disk`: the disk
-- `polygon`: polygons by their corners
-- `mesh`: domains given by a mesh in a file
-"""
+"""Domains of problems, by name: the unit cube, boxes, disks, polygons, and meshes from files."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -17,9 +9,7 @@ import numpy as np
 from evogt_study.errors import ParameterError
 from evogt_study.pde.domains.base import Domain
 from evogt_study.pde.domains.box import Box, UnitCube
-from evogt_study.pde.domains.disk import Disk
-from evogt_study.pde.domains.mesh import Mesh
-from evogt_study.pde.domains.polygon import Polygon
+from evogt_study.pde.domains.plane import Disk, Mesh, Polygon
 from evogt_study.registry import Registry
 
 __all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "describe_domain", "make_domain"]

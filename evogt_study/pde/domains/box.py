@@ -1,7 +1,4 @@
-"""The unit cube, and boxes with periodic directions and with faces of given flux.
-
-The unit cube is a separate type, so that older studies keep their run keys and results.
-"""
+"""The unit cube, and boxes with periodic directions and with faces of given flux."""
 
 from __future__ import annotations
 
@@ -11,16 +8,17 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.pde.dictionaries.base import Dictionary, Features
+from evogt_study.pde.dictionaries.base import Dictionary, Features, multiply_out
 from evogt_study.pde.domains.base import Domain, map_features
 from evogt_study.pde.numerics import MAX_NODES, RULES, Array, Quadrature, QuadratureRule, Rule
 
 DIRECTIONS = ("x", "y", "z")
 # The irregular coordinates ensure that no usual frequency vanishes at all points.
-_LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
+_CHECKED_COORDINATES = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
 """Coordinates of boundary points on the faces, in the middle, and at irregular places."""
 
 
+# a type of its own, so that older studies keep their run keys and results
 class UnitCube(Domain):
     """The open unit interval, square or cube."""
 
@@ -29,7 +27,7 @@ class UnitCube(Domain):
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """Return D = prod_l x_l (1 - x_l) with its derivatives."""
-        return _multiply_out([(x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0)) for x in nodes.T], order)
+        return multiply_out([(x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0)) for x in nodes.T], order)
 
     def boundary_points(self) -> Array:
         return to_box(self).boundary_points()
@@ -38,28 +36,9 @@ class UnitCube(Domain):
         return np.zeros(self.dimension), np.ones(self.dimension)
 
 
-def _multiply_out(factors: list[tuple[Array, Array, Array]], order: int) -> tuple[Array, ...]:
-    """Return a product of functions of one coordinate with its derivatives up to `order`."""
-    axes = range(len(factors))
-
-    def along(*derived: int) -> Array:
-        return np.asarray(reduce(np.multiply, [factors[axis][derived.count(axis)] for axis in axes]))
-
-    jet = [along()]
-    if order > 0:
-        jet.append(np.stack([along(axis) for axis in axes]))
-    if order > 1:
-        jet.append(np.stack([np.stack([along(row, column) for column in axes]) for row in axes]))
-    return tuple(jet)
-
-
 @dataclass(frozen=True)
 class Box(Domain):
-    """Open box from `lower` to `upper`.
-
-    Natural faces, such as "x0" and "x1", have a given flux.  Faces that are neither natural nor periodic have given
-    values.
-    """
+    """Open box from `lower` to `upper`.  Natural faces, such as "x0" and "x1", have a given flux."""
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -115,17 +94,14 @@ class Box(Domain):
         return Quadrature(nodes, float(np.prod(self.widths)) * _multiply_weights([weights] * self.dimension), faces)
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
-        """Return D = prod_l D_l with its derivatives.
-
-        D_l is s, 1 - s or s (1 - s) if values are given on the lower face, the upper face or both faces.
-        """
+        """Return D = prod_l D_l, where D_l is s, 1 - s or s (1 - s) if the lower, upper or both faces have values."""
         factors = []
         for axis, (width, (below, above)) in enumerate(zip(self.widths, self.ends, strict=True)):
             s, one = (nodes[:, axis] - self.lower[axis]) / width, np.ones(len(nodes))
             value = (s if below else one) * (1.0 - s if above else one)
             slope = (below * (1.0 - s if above else one) - above * (s if below else one)) / width
             factors.append((value, slope, one * (-2.0 * (below and above)) / width**2))
-        return _multiply_out(factors, order)
+        return multiply_out(factors, order)
 
     def from_unit(self, nodes: Array) -> Array:
         """Return points of the box for points of the unit cube, (Q, d) -> (Q, d)."""
@@ -134,15 +110,12 @@ class Box(Domain):
     @property
     def ends(self) -> tuple[tuple[bool, bool], ...]:
         """True for each lower and each upper face with given values, as one pair per direction."""
-        return tuple((self.is_dirichlet(axis, 0), self.is_dirichlet(axis, 1)) for axis in range(self.dimension))
-
-    def is_dirichlet(self, axis: int, side: int) -> bool:
-        """Return True if the lower face (`side` 0) or the upper face (`side` 1) has given values."""
-        name = DIRECTIONS[axis]
-        return name not in self.periodic and f"{name}{side}" not in self.natural_faces
+        names = DIRECTIONS[: self.dimension]
+        lower, upper = ([x not in self.periodic and x + side not in self.natural_faces for x in names] for side in "01")
+        return tuple(zip(lower, upper, strict=True))
 
     def boundary_points(self) -> Array:
-        points = tensor_points([_LOOKED_AT] * self.dimension)
+        points = tensor_points([_CHECKED_COORDINATES] * self.dimension)
         sides = [(axis, side) for axis, given in enumerate(self.ends) for side in (0, 1) if given[side]]
         on_face = [points[:, axis] == side for axis, side in sides]
         return self.from_unit(points[np.any(on_face, axis=0)] if on_face else points[:0])

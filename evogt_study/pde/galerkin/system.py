@@ -196,10 +196,9 @@ def evaluate_retained(domain: Domain, psi: FirstOrder, nodes: Array, transform: 
     count, dimension = nodes.shape
     values, gradients = psi.value @ transform, np.empty((dimension, count, transform.shape[1]))
     D, dD = (part[..., None] for part in domain.boundary_factor(nodes, 1))
-    factor = psi.factor(transform)
     for start in range(0, count, GRADIENT_NODES_AT_ONCE):
         block = slice(start, start + GRADIENT_NODES_AT_ONCE)
-        np.multiply(psi.rows(block).mapped(factor), D[block], out=gradients[:, block])
+        np.multiply(psi.apply(transform, block), D[block], out=gradients[:, block])
         for axis in range(dimension):
             gradients[axis, block] += dD[axis, block] * values[block]
     # last, because the product rule above needs T_r^T psi without D

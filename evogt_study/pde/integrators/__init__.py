@@ -1,16 +1,7 @@
-"""Time integrators of the retained system, by name.
-
-- `base`: the contract of an integrator, and first steps by the implicit Euler rule
-- `runge_kutta`: implicit Runge-Kutta methods by their tableau, and Newton's method for nonlinear systems
-- `flux_system`: the Galerkin system of fields with nonlinear fluxes, and its time steps
-- `tableaus`: the Gauss, Radau IIA, SDIRK, trapezoidal and implicit Euler methods
-- `implicit_midpoint`: the implicit midpoint rule
-- `semi_implicit`: schemes with an explicit reaction, which are the stabilised step for gradient flows and imex_bdf_2
-- `adaptive_radau`: SciPy's Radau IIA method with adaptive steps
-"""
+"""Time integrators of the retained system, by name: Runge-Kutta methods and semi-implicit schemes."""
 
 from evogt_study.pde.integrators.base import Integrator, Start
-from evogt_study.pde.integrators.implicit_midpoint import ImplicitMidpoint
+from evogt_study.pde.integrators.runge_kutta import ImplicitMidpoint
 from evogt_study.pde.integrators.semi_implicit import StabilizedSemiImplicit
 from evogt_study.registry import Registry
 

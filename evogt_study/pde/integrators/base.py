@@ -1,8 +1,4 @@
-"""The contract of a time integrator, and first steps that damp stiff modes.
-
-An integrator is a class, and its dataclass fields are its parameters.  Other packages register their integrators by
-entry points.
-"""
+"""The contract of a time integrator, and first steps that damp stiff modes."""
 
 from __future__ import annotations
 

@@ -1,14 +1,9 @@
 """The Galerkin system m alpha' = R(alpha, t) of fields with nonlinear fluxes, the Jacobian of R, and time steps.
 
-Every term of the weak form is a coefficient times a test function or a derivative of a test function,
-
     R_a,i = sum_p ( c_a,p(s, x, t), D_p phi_i )_q + sum_faces < h_a, phi_i >_q,   c_a,0 = g_a,  c_a,l = -F_a,l
+    dR_a,i / d alpha_b,j = sum_p sum_q ( dc_a,p/ds_b,q  D_q phi_j, D_p phi_i )_q
 
-with the slots s_b,q = D_q u_b, D_0 = 1 and D_l = d/dx_l.  The Jacobian follows by the chain rule,
-
-    dR_a,i / d alpha_b,j = sum_p sum_q ( dc_a,p/ds_b,q  D_q phi_j, D_p phi_i )_q.
-
-The system assembles an entry once if its coefficient depends on neither the fields nor the time.
+The slots are s_b,q = D_q u_b with D_0 = 1 and D_l = d/dx_l.
 """
 
 from __future__ import annotations
@@ -25,9 +20,8 @@ import scipy  # imports scipy.sparse at its first use, so workers start sooner
 from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.pde.galerkin.system import Basis
 from evogt_study.pde.integrators.base import Integrator
-from evogt_study.pde.integrators.runge_kutta import ImplicitSteps, RungeKutta, Tableau, factorise
+from evogt_study.pde.integrators.runge_kutta import ImplicitSteps, RadauIIA2, RungeKutta, Tableau, factorise
 from evogt_study.pde.integrators.semi_implicit import ImexBDF2
-from evogt_study.pde.integrators.tableaus import RadauIIA2
 from evogt_study.pde.numerics import Array, Quadrature, TimeGrid, Trajectory
 
 if TYPE_CHECKING:
@@ -178,10 +172,7 @@ def march_fields(
 # L is the Jacobian at the start.  The order is two for any L.  If L had only the linear terms, a flux such as u^2 u_x
 # would be explicit.  The first step uses the two-stage Radau IIA method.
 def _march_semi_implicit(steps: ImplicitSteps, z: Array, grid: TimeGrid) -> Iterator[Array]:
-    """Yield the states of the two-step formula with N = R - L z.
-
-    A step solves (3/2 M - dt L) z^{n+1} = M (2 z^n - z^{n-1}/2) + dt (2 N(z^n) - N(z^{n-1})).
-    """
+    """Yield the states with (3/2 M - dt L) z^{n+1} = M (2 z^n - z^{n-1}/2) + dt (2 N^n - N^{n-1}) and N = R - L z."""
     system, dt = steps.system, grid.dt
     L, mass = system.jacobian(0.0, z), np.asarray(system.mass)
     before, rate = z, system.rate(0.0, z) - L @ z

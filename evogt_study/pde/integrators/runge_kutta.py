@@ -2,8 +2,7 @@
 
     U_i = alpha^n + dt sum_j a_ij (b_j - K_j U_j - r_j(U_j)),    alpha^{n+1} = (1 - sum_i d_i) alpha^n + sum_i d_i U_i
 
-with K_j, b_j and r_j at t_n + c_j dt.  The closing weights d avoid another product with the large matrix K.  A stiffly
-accurate method selects its last stage by d.  Another method has d = b^T A^{-1} with the weights b of the method.
+The terms b_j, K_j and r_j are at t_n + c_j dt.  The weights d avoid another product with the large matrix K.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from evogt_study.errors import DivergedError, IndefiniteStiffnessError, Paramete
 from evogt_study.pde.galerkin.system import GalerkinSystem, MatrixInTime
 from evogt_study.pde.integrators.base import Integrator, Start
 from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
-from evogt_study.schema.parameters import parameter_field
+from evogt_study.schema.parameters import parameter_field, real
 
 MAX_ITERATIONS = 40
 CONTRACTION = 0.3
@@ -175,11 +174,7 @@ def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid
 
 
 class ImplicitSystem(Protocol):
-    """System M y' = R(t, y).  A linear system has R(t, y) = load(t) + J(t) y.
-
-    The `mass` M is a sparse matrix, or the diagonal (R,) of a matrix.  A zero on the diagonal marks an algebraic row.
-    `symmetric` is True if M and J are symmetric.
-    """
+    """System M y' = R(t, y), with R(t, y) = load(t) + J(t) y if it is linear, and M sparse or the diagonal (R,)."""
 
     @property
     def initial(self) -> Array: ...
@@ -199,10 +194,9 @@ class ImplicitSystem(Protocol):
 
 @dataclass(eq=False)
 class ImplicitSteps:
-    """Solver for the stages U_i of M (U_i - z) - dt sum_j a_ij R(U_j, t_j) = 0.
+    """Solver for the stages U_i of M (U_i - z) - dt sum_j a_ij R(U_j, t_j) = 0, to the relative error `tolerance`.
 
-    Every stage solves the algebraic rows R(U_i) = 0.  The `tolerance` is the relative error of the stages.  If `keep`
-    is True, Newton's method keeps its factorisation from step to step.
+    If `keep` is True, Newton's method keeps its factorisation from step to step.
     """
 
     system: ImplicitSystem
@@ -306,10 +300,7 @@ def _multiply(mass: Any, z: Array) -> Array:
 
 
 def factorise(matrix: Any, t: float = 0.0, *, definite: bool = False) -> Solver:
-    """Return the function b -> matrix^{-1} b for a sparse matrix, or a dense one in C order, which it overwrites.
-
-    Raises IndefiniteStiffnessError if a dense matrix is singular, or if it is indefinite and `definite` is True.
-    """
+    """Return the function b -> matrix^{-1} b.  A dense matrix in C order is overwritten, and checked if `definite`."""
     if not isinstance(matrix, np.ndarray):
         # Minimum degree on A + A^T and pivots on the diagonal give the fill of a Cholesky factorisation.  SciPy has no
         # sparse Cholesky factorisation.
@@ -330,3 +321,114 @@ def factorise(matrix: Any, t: float = 0.0, *, definite: bool = False) -> Solver:
     if failed:
         raise IndefiniteStiffnessError(f"the matrix of a step is not invertible at t = {t:.6g}")
     return lambda side: np.asarray(dgetrs(factors, pivots, side, trans=1)[0])
+
+
+GAMMA = 1.0 - np.sqrt(0.5)
+"""Diagonal of `SDIRK2`.  The smaller root of gamma^2 - 2 gamma + 1/2 gives order two and L-stability."""
+
+
+class Gauss2(RungeKutta):
+    """Gauss method of order four, which conserves the norm of modes without decay."""
+
+    name, ORDER = "gauss_2", 4
+    tableau = collocation(0.5 + np.sqrt(3.0) / 6.0 * np.array([-1.0, 1.0]))
+
+
+class Gauss3(RungeKutta):
+    """Gauss method of order six."""
+
+    name, ORDER = "gauss_3", 6
+    tableau = collocation(0.5 + np.sqrt(15.0) / 10.0 * np.array([-1.0, 0.0, 1.0]))
+
+
+class RadauIIA2(RungeKutta):
+    """Radau IIA method of order three, L-stable."""
+
+    name, ORDER = "radau_iia_2", 3
+    tableau = collocation(np.array([1.0 / 3.0, 1.0]))
+
+
+class RadauIIA3(RungeKutta):
+    """Radau IIA method of order five, L-stable."""
+
+    name, ORDER = "radau_iia_3", 5
+    tableau = collocation(np.array([0.4 - np.sqrt(6.0) / 10.0, 0.4 + np.sqrt(6.0) / 10.0, 1.0]))
+
+
+class SDIRK2(RungeKutta):
+    """SDIRK method of order two, L-stable.  The method solves one stage after another."""
+
+    name, ORDER = "sdirk_2", 2
+    tableau = Tableau(np.array([[GAMMA, 0.0], [1.0 - GAMMA, GAMMA]]), np.array([0.0, 1.0]))
+
+
+class Trapezoidal(RungeKutta):
+    """Trapezoidal rule of order two (Crank and Nicolson).  The rule does not damp stiff modes."""
+
+    name, ORDER = "trapezoidal", 2
+    tableau = Tableau(np.array([[0.0, 0.0], [0.5, 0.5]]), np.array([0.0, 1.0]))
+
+
+class ImplicitEuler(RungeKutta):
+    """Implicit Euler rule of order one, L-stable."""
+
+    name = "implicit_euler"
+    tableau = IMPLICIT_EULER
+
+
+class ImplicitMidpoint(RungeKutta):
+    """Implicit midpoint rule of order two."""
+
+    name, ORDER = "implicit_midpoint", 2
+    tableau = collocation(np.array([0.5]))
+
+    def advance(self, tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
+        """Return the observed states.  A constant K uses its eigenbasis, and K(t) a Cholesky factorisation per step."""
+        if tableau is not self.tableau or system.reaction is not None or not system.symmetric:
+            return super().advance(tableau, system, grid)
+        loads = grid.dt * system.load(grid.midpoints)
+        if system.autonomous:
+            # In the eigenbasis of K, the modes are independent, and one multiplication can advance several steps.
+            eigenvalues, basis = system.modes
+            scaled = 0.5 * grid.dt * eigenvalues
+            # Require 1 + s lambda > 0 for every mode.  For lambda >= 0, the factor below is at most 1 in size (thm:im).
+            if not scaled.min() > -1.0:
+                least = 1 + scaled.min()
+                raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite: least eigenvalue {least:.3g}")
+            factor, forcing = (1.0 - scaled) / (1.0 + scaled), (loads @ basis) / (1.0 + scaled)
+            return recurrence(factor, forcing, system.initial, basis, grid)
+        identity = np.eye(len(system.initial))
+
+        # K(t) has no common eigenbasis.  Cholesky fails if eq:im_retained may have no solution.
+        def step(alpha: Array, given: tuple[float, Array]) -> Array:
+            half = 0.5 * grid.dt * system.stiffness(given[0])
+            return factorise(identity + half, given[0], definite=True)(alpha - half @ alpha + given[1])
+
+        each = zip(grid.midpoints.tolist(), loads, strict=True)
+        return grid.observe(accumulate(each, step, initial=system.initial))
+
+
+@dataclass(frozen=True)
+class AdaptiveRadau(Integrator):
+    """Radau IIA method of order five from SciPy.  Its steps keep the local error below rtol |alpha_i| + atol."""
+
+    name = "adaptive_radau"
+    GENERAL = True
+    ORDER = 0
+
+    # For a smaller rtol, SciPy uses 100 machine epsilons instead, so the result would record a wrong value.
+    rtol: float = parameter_field(
+        "in [2.3e-14, 1)", real(2.3e-14, 1.0, low_included=True), "rtol", "relative tolerance of a step"
+    )
+    atol: float = parameter_field("a positive number", real(0.0), "atol", "absolute tolerance of a step")
+
+    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        """Return the states at the observed times by interpolation.  Raises DivergedError if SciPy stops early."""
+        # Without the Jacobian, SciPy would need r more evaluations for differences.
+        solution = scipy.integrate.solve_ivp(
+            system.rate, (0.0, grid.final_time), system.initial, method="Radau", t_eval=grid.observed_times,
+            rtol=self.rtol, atol=self.atol, jac=system.jacobian,
+        )  # fmt: skip
+        if not solution.success:
+            raise DivergedError(f"adaptive_radau stopped before t = {grid.final_time:g}: {solution.message}")
+        return Trajectory(grid.observed_times, solution.y.T)

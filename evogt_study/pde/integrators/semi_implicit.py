@@ -105,17 +105,10 @@ class SemiImplicit(Integrator):
 class StabilizedSemiImplicit(SemiImplicit):
     """Stabilised semi-implicit step for gradient flows (eq:ac_scheme), of order one.
 
-    For a problem with a potential, the integrator records the energy after every step.
-
         ((1 + S dt) I + dt K) alpha^{n+1} = (1 + S dt) alpha^n + dt (b - g(alpha^n)),    K and b at t_{n+1}
 
-    The linear terms are implicit, the reaction g_i = (F'(u^n), phi~_i)_q is explicit, and S >= 0 damps each step.
-    The energy
-
-        E_q(u) = sum_q w_q [ a |grad u|^2 / 2 + F(u) ]
-
-    does not increase if F'' <= 2S at all values of the solution, b = 0, and the diffusion is constant in time.  With a
-    lifting, u = u_b + phi~ . alpha, and the damping of u adds -S (u_b^{n+1} - u_b^n) to b.
+    The energy E_q(u) = sum_q w_q [ a |grad u|^2 / 2 + F(u) ] does not increase if F'' <= 2S at all values of u, b = 0,
+    and the diffusion is constant in time.  With a lifting, the damping adds -S (u_b^{n+1} - u_b^n) to b.
     """
 
     name = "stabilized_semi_implicit"
@@ -131,13 +124,9 @@ class StabilizedSemiImplicit(SemiImplicit):
 
 # The extrapolation 2 r^n - r^{n-1} of the reaction to t_{n+1} has order two and avoids a nonlinear system.
 class ImexBDF2(SemiImplicit):
-    """Two-step backward differentiation formula of order two with an explicit reaction.
+    """Two-step backward differentiation formula of order two, after a first step of order one.
 
-    For a problem with a potential, the integrator records the energy after every step.
-
-        (3/2 I + dt K) alpha^{n+1} = 2 alpha^n - alpha^{n-1}/2 + dt (b^{n+1} - 2 r(alpha^n) + r(alpha^{n-1}))
-
-    The first step is (I + dt K) alpha^1 = alpha^0 + dt (b - r(alpha^0)).
+    (3/2 I + dt K) alpha^{n+1} = 2 alpha^n - alpha^{n-1}/2 + dt (b^{n+1} - 2 r(alpha^n) + r(alpha^{n-1}))
     """
 
     name, ORDER = "imex_bdf_2", 2

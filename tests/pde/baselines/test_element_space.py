@@ -6,8 +6,7 @@ import pytest
 from evogt_study.pde.baselines.finite_elements import make_element_space
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.box import Box
-from evogt_study.pde.domains.disk import Disk
-from evogt_study.pde.domains.polygon import Polygon
+from evogt_study.pde.domains.plane import Disk, Polygon
 
 POINTS = np.random.default_rng(11)
 

@@ -9,7 +9,7 @@ import pytest
 from evogt_study import pde
 from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.domains.triangulated import make_simplex_rule
+from evogt_study.pde.domains.plane import make_simplex_rule
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 

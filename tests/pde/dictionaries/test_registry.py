@@ -8,7 +8,7 @@ from helpers import study_text
 from evogt_study.errors import InputError
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.dictionaries.sine import Sine
+from evogt_study.pde.dictionaries.tensor_dictionaries import Sine
 from evogt_study.study.study import Study
 
 

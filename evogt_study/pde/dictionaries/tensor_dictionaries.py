@@ -1,8 +1,4 @@
-"""Tensor products of Fourier sines, and of Fourier series in periodic directions, without a seed.
-
-The features of `Sine` are products of sines divided by x (1 - x).  The boundary factor cancels the divisors, so the
-trial functions are products of sines, the eigenfunctions of the Laplacian.
-"""
+"""Tensor products of Legendre polynomials, Fourier sines, and Fourier series on periodic boxes, without a seed."""
 
 from __future__ import annotations
 
@@ -12,6 +8,34 @@ from evogt_study.pde.dictionaries.base import Dictionary, TensorProducts, by_tot
 from evogt_study.pde.numerics import Array
 
 
+# With the boundary factor, the features span polynomials that vanish on the boundary.  So the error of an analytic
+# solution falls exponentially with the degree.
+class Legendre(Dictionary):
+    """The first N orthonormal features psi_k(x) = prod_l sqrt(2 k_l + 1) P_{k_l}(2 x_l - 1) by total degree."""
+
+    RANDOM = False
+    HAS_CONSTANT = True
+
+    def sample(self, seed: int, dimension: int) -> TensorProducts:
+        return TensorProducts(by_total_degree(self.N, dimension), polynomials)
+
+
+# The recurrences (k + 1) P_{k+1} = (2k + 1) z P_k - k P_{k-1} and P_{k+1}' = P_{k-1}' + (2k + 1) P_k are stable on
+# [-1, 1], while coefficients of high powers would cancel.
+def polynomials(x: Array, count: int, order: int) -> Array:
+    """Return the normalised polynomials of degrees below `count` and their derivatives, (order + 1, Q, count)."""
+    z, tables = 2.0 * x - 1.0, np.zeros((order + 1, count + 1, len(x)))
+    tables[0, 0] = 1.0
+    for k in range(count):
+        before = tables[:, k - 1] if k else np.zeros_like(tables[:, 0])
+        tables[0, k + 1] = ((2 * k + 1) * z * tables[0, k] - k * before[0]) / (k + 1)
+        tables[1:, k + 1] = before[1:] + (2 * k + 1) * tables[:-1, k]
+    scale = 2.0 ** np.arange(order + 1)[:, None, None] * np.sqrt(2.0 * np.arange(count) + 1.0)
+    return np.asarray(tables[:, :count].swapaxes(1, 2) * scale)
+
+
+# The boundary factor cancels the divisors, so the trial functions are products of sines, the eigenfunctions of the
+# Laplacian.
 class Sine(Dictionary):
     """The first N features psi_k(x) = prod_l sqrt(2) sin(k_l pi x_l) / (x_l (1 - x_l)), k_l >= 1, by total degree."""
 
@@ -21,21 +45,16 @@ class Sine(Dictionary):
         return TensorProducts(by_total_degree(self.N, dimension), sines)
 
 
-# The formulas avoid the plain quotient, because both factors vanish at the ends and rounding errors would dominate.
+# The derivatives follow from q' w + q w' = (q w)' and q'' w + 2 q' w' + q w'' = (q w)'' with w = x (1 - x).  The plain
+# quotient would have large rounding errors at the ends, where both factors vanish.
 def sines(x: Array, count: int, order: int) -> Array:
-    """Return the first `count` functions q = sqrt(2) sin(k pi x) / w with derivatives, (order + 1, Q, count).
-
-    The divisor is w = x (1 - x), and k starts at 1.
-    The derivatives follow from q' w + q w' = (q w)' and q'' w + 2 q' w' + q w'' = (q w)''.  At x = 0 and
-    x = 1, the function returns limits.
-    """
+    """Return q_k = sqrt(2) sin(k pi x) / (x (1 - x)) with derivatives and their limits, (order + 1, Q, count)."""
     frequency, x = np.pi * np.arange(1.0, count + 1.0), x[:, None]
     end = np.where(x < 0.5, 1.0, -1.0) * np.where(x < 0.5, 1.0, (-1.0) ** np.arange(count))  # sign of q' at the ends
     near = np.where(x < 0.5, x, 1.0 - x)  # sin(k pi x) = +-sin(k pi (1 - x)) is accurate near 1
     sign = end * np.where(x < 0.5, 1.0, -1.0)
     w, slope, inside = x * (1.0 - x), 1.0 - 2.0 * x, near > 0.0
-    divisor = np.where(inside, w, 1.0)
-    amplitude = np.sqrt(2.0)
+    divisor, amplitude = np.where(inside, w, 1.0), np.sqrt(2.0)
     q = amplitude * sign * np.where(inside, np.sin(frequency * near) / divisor, frequency)
     tables = [q]
     if order >= 1:
@@ -58,7 +77,6 @@ class Fourier(Dictionary):
     HAS_CONSTANT = True
 
     def sample(self, seed: int, dimension: int) -> TensorProducts:
-        """Return the features, which do not depend on the seed."""
         frequency, kept = 0, np.zeros((1, dimension), dtype=int)
         while True:
             grid = np.stack(np.meshgrid(*[np.arange(2 * frequency + 3)] * dimension, indexing="ij"), -1)
@@ -75,6 +93,5 @@ def waves(s: Array, count: int, order: int) -> Array:
     frequency = 2.0 * np.pi * ((k + 1) // 2)
     phase, size = np.where(k % 2, 0.0, -np.pi / 2), np.where(k, np.sqrt(2.0), 1.0)  # sin z = cos(z - pi/2)
     phase[0] = 0.0
-    return np.stack(
-        [size * frequency**m * np.cos(frequency * s[:, None] + phase + m * np.pi / 2) for m in range(order + 1)]
-    )
+    angle = frequency * s[:, None] + phase
+    return np.stack([size * frequency**m * np.cos(angle + m * np.pi / 2) for m in range(order + 1)])
