@@ -216,7 +216,7 @@ class TimeGrid:
         """Return the positions of `times` in `observed_times`.  The times must be equal up to rounding errors."""
         return np.searchsorted(self.observed_times, times - 1e-9 * self.final_time)
 
-    def refined(self, dt: float) -> TimeGrid:
+    def refine(self, dt: float) -> TimeGrid:
         """Return the grid with step `dt` and equal observed times, which must be multiples of `dt`."""
         try:
             return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))

@@ -163,7 +163,7 @@ def make_element_space(
     """
     d = domain.dimension
     if isinstance(domain, Triangulated):
-        mesh = domain.refined(size)
+        mesh = domain.refine(size)
     else:
         mesh = _MESHES[d].init_tensor(*to_box(domain).axes(size + 1))
     element = _ELEMENTS[order, d]()
@@ -205,7 +205,7 @@ def _find_facets(basis: Any, domain: Domain, names: tuple[str, ...]) -> npt.NDAr
     facets = np.asarray(basis.mesh.boundary_facets())
     middles = basis.mesh.p[:, basis.mesh.facets[:, facets]].mean(axis=1)
     if isinstance(domain, Triangulated):
-        on = np.array([domain.face_of(middle) in names for middle in middles.T], dtype=bool)
+        on = np.array([domain.find_face(middle) in names for middle in middles.T], dtype=bool)
     else:
         box, on = to_box(domain), np.zeros(len(facets), dtype=bool)
         unit = (middles - np.array(box.lower)[:, None]) / box.widths[:, None]
@@ -336,7 +336,7 @@ def check_quadratic_elements(problem: Problem | FieldData, size: int) -> int:
     domain, d = problem.domain, problem.domain.dimension
     elements = factorial(d) * size**d
     if isinstance(domain, Triangulated):
-        elements = 4**size * int(domain.coarsest().t.shape[1])
+        elements = 4**size * int(domain.make_triangles().t.shape[1])
     if elements * (_DEGREE // 2 + 1) ** d > MOST_NODES:
         wanted = f"so small that the elements have at most {MOST_NODES:,} quadrature nodes"
         raise ParameterError("reference_points", wanted, size)

@@ -88,7 +88,7 @@ def make_reference(
         raise ParameterError("reference", f"one of {', '.join(NAMES)}", name)
     if points is None:
         raise ParameterError("reference_points", f"given for {name}", None)
-    grid = run.grid.refined(dt or run.grid.dt / OWN_STEPS[name])
+    grid = run.grid.refine(dt or run.grid.dt / OWN_STEPS[name])
     half = TimeGrid(grid.final_time, (grid.steps + 1) // 2, ())
     if name == DIFFERENCES:
         check_differences(problem, points, run.integrator, "reference_points")
@@ -163,7 +163,7 @@ def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Di
         dictionary=type(dictionary)(**given),
         seed=_SEED if dictionary.RANDOM else 0,
         quadrature=rule,
-        grid=run.grid.refined(dt),
+        grid=run.grid.refine(dt),
         # a reference needs no diagnostics
         assessment=None,
         coefficient_reference=None,

@@ -27,9 +27,9 @@ LARGEST_EXPONENT = 400.0
 """Cut-off of 2 z_a.  Beyond it, tanh is +-1 in double precision."""
 LARGEST_SHIFT = 1e6
 """Bound of |t|, so that the rounding error of an exponent is small."""
-FEWER = 4
+MIN_ENTRIES_PER_EXPONENTIAL = 4
 """Least number of entries per exponential for which products are two to five times as fast as tanh."""
-LEAST_ENTRIES = 1 << 14
+MIN_PRODUCT_ENTRIES = 1 << 14
 """Least number of entries for which products save time, because their factors take about 60 us."""
 CACHE_BLOCK_ENTRIES = 1 << 14
 """Number of exponentials in one block.  The exponents stay in the processor cache for about forty passes."""
@@ -60,12 +60,12 @@ class AffineMap:
         return products.rows if products else lambda block, out: np.tanh(self(nodes[block], out), out=out)
 
     @cached_property
-    def steepest(self) -> float:
+    def largest_slope(self) -> float:
         """Largest slope along a coordinate, or infinity if a shift exceeds `LARGEST_SHIFT`."""
         return float(np.abs(self.slopes).max()) if np.abs(self.shifts).max() < LARGEST_SHIFT else np.inf
 
     @cached_property
-    def alike(self) -> tuple[Array, Array, Array] | None:
+    def common_slopes(self) -> tuple[Array, Array, Array] | None:
         """Arrays s (1,), signs (n,) and exp(2 t_i) (1, n) of z_i = signs_i (s x + t_i), or None if slopes differ."""
         steepness = np.abs(self.slopes[:, 0])
         # one gamma in 1-D gives equal slopes up to the sign, because the directions are +-1
@@ -101,17 +101,17 @@ class Products:
 
 def factor_exponentials(affine: AffineMap, nodes: Array) -> Products | None:
     """Return the factors of exp(2 z), or None if the factors save no time or overflow."""
-    if len(nodes) * len(affine.slopes) < LEAST_ENTRIES:
+    if len(nodes) * len(affine.slopes) < MIN_PRODUCT_ENTRIES:
         return None
     x = nodes - affine.centre
     # "not <=" also excludes NaN, which infinity times zero gives
-    if not 2.0 * affine.steepest * max(float(x.max()), -float(x.min())) <= LARGEST_FACTOR:
+    if not 2.0 * affine.largest_slope * max(float(x.max()), -float(x.min())) <= LARGEST_FACTOR:
         return None
-    if affine.alike is not None:  # one exponential per node and one per function
-        steepness, signs, outer = affine.alike
+    if affine.common_slopes is not None:  # one exponential per node and one per function
+        steepness, signs, outer = affine.common_slopes
         return Products(outer, _evaluate_exponentials(x, steepness[None]), 0, signs)
     runs = _split_tensor(x) if x.shape[1] > 1 else _split_uniform(x[:, 0])
-    if runs is None or FEWER * (len(runs[0]) + len(runs[1])) > len(nodes):
+    if runs is None or MIN_ENTRIES_PER_EXPONENTIAL * (len(runs[0]) + len(runs[1])) > len(nodes):
         return None
     outer, inner, skipped = runs
     leading, rows = affine.slopes.T[: outer.shape[1]], max(1, CACHE_BLOCK_ENTRIES // len(affine.slopes))
@@ -235,10 +235,10 @@ class TanhDictionary(Dictionary):
         return farthest / radius if self.IN_BALL else 0.0
 
     @abstractmethod
-    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
+    def draw_first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         """Draw directions a (width, d) and offsets xi (width,), in this order."""
 
-    def further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
+    def draw_further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
         """Draw the weights of each further layer, (N_next, N_previous), by default of no layer."""
         return ()
 
@@ -247,8 +247,8 @@ class TanhDictionary(Dictionary):
         """Draw the directions, the offsets and then the weights of each layer, and return the features."""
         self.check_dimension(dimension)
         rng, width = np.random.default_rng(seed), self.widths[0]
-        directions, offsets = self.first_layer(rng, width, dimension)
-        weights = self.further_layers(rng)
+        directions, offsets = self.draw_first_layer(rng, width, dimension)
+        weights = self.draw_further_layers(rng)
         gamma = np.broadcast_to(np.asarray(self.gamma, dtype=float), (width,))
         centre, radius = self.find_ball(dimension)
         return TanhFeatures(AffineMap(gamma[:, None] * directions, gamma * radius * offsets, centre), weights)
@@ -275,7 +275,7 @@ class TransNet(TanhDictionary):
 
     IN_BALL = True
 
-    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
+    def draw_first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         return draw_unit_directions(rng, width, dimension), rng.uniform(0.0, 1.0, width)
 
 
@@ -316,10 +316,10 @@ class GTransNet(TanhDictionary):
     def widths(self) -> tuple[int, ...]:
         return (*(self.hidden or ()), self.N) if self.N1 is None else (self.N1, self.N)
 
-    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
+    def draw_first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         return draw_unit_directions(rng, width, dimension), rng.uniform(-1.0, 1.0, width)
 
-    def further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
+    def draw_further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
         return tuple(
             rng.normal(0.0, np.sqrt(self.delta / before), (after, before)) for before, after in pairwise(self.widths)
         )
@@ -328,14 +328,14 @@ class GTransNet(TanhDictionary):
 class GaussianRandomFeatures(TanhDictionary):
     """Dictionary with a_i ~ N(0, I) and xi_i ~ N(0, 1)."""
 
-    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
+    def draw_first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         return rng.standard_normal((width, dimension)), rng.standard_normal(width)
 
 
 class UniformELM(TanhDictionary):
     """Dictionary with a_i ~ U(-1, 1)^d and xi_i ~ U(-1, 1)."""
 
-    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
+    def draw_first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         return rng.uniform(-1.0, 1.0, (width, dimension)), rng.uniform(-1.0, 1.0, width)
 
 
@@ -353,7 +353,7 @@ class TanhFeatures:
     def values(self, nodes: Array) -> Array:
         """Return psi at `nodes`, (Q, d) -> (Q, N)."""
         values = np.empty((len(nodes), self.count))
-        for block, s in self._first_layer(nodes):
+        for block, s in self._evaluate_first_layer(nodes):
             for weight in self.weights:
                 s = np.tanh(s @ weight.T)
             values[block] = s
@@ -363,7 +363,7 @@ class TanhFeatures:
         """Return psi and its first derivatives at `nodes` (Q, d), by the chain rule (eq:tanh_chain_compact)."""
         value, directions = np.empty((len(nodes), self.count)), self.affine.slopes.T
         slopes = np.empty((len(directions) if self.weights else 1, *value.shape))
-        for block, s in self._first_layer(nodes):
+        for block, s in self._evaluate_first_layer(nodes):
             gradient = _compute_slope(s)
             for layer, weight in enumerate(self.weights):
                 if layer == 0:  # one product for all directions
@@ -385,7 +385,7 @@ class TanhFeatures:
             jet = _tanh(np.tanh(value), gradient, hessian)
         return jet
 
-    def _first_layer(self, nodes: Array) -> Iterator[tuple[slice, Array]]:
+    def _evaluate_first_layer(self, nodes: Array) -> Iterator[tuple[slice, Array]]:
         """Yield each block of nodes with the values of the first layer, (rows, N1)."""
         write_block, width = self.affine.tanh(nodes), len(self.affine.slopes)
         for block in split_nodes(len(nodes), (width, *map(len, self.weights))):
@@ -394,7 +394,7 @@ class TanhFeatures:
     @property
     def strip(self) -> float:
         """Half the width of the strip about a line in which the first layer is analytic.  tanh has poles +-i pi/2."""
-        return np.pi / 2.0 / max(self.affine.steepest, 1e-300)  # finite also for constant functions
+        return np.pi / 2.0 / max(self.affine.largest_slope, 1e-300)  # finite also for constant functions
 
     @cached_property
     def _sloped_weights(self) -> Array:

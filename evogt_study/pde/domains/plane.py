@@ -42,12 +42,12 @@ class Triangulated(Domain):
 
     # Each method imports scikit-fem itself, because the import would delay each worker and report page by 0.08 s.
     @abstractmethod
-    def coarsest(self) -> Any:
+    def make_triangles(self) -> Any:
         """Return a scikit-fem triangulation that covers the domain."""
 
-    def refined(self, refinements: int) -> Any:
+    def refine(self, refinements: int) -> Any:
         """Return the coarsest triangulation after `refinements` that halve all edges."""
-        return self.coarsest().refined(refinements)
+        return self.make_triangles().refined(refinements)
 
     @lru_cache(maxsize=8)  # noqa: B019  # the assembly, validation and check rules of a few domains
     def quadrature(self, rule: Rule) -> Quadrature:
@@ -57,21 +57,21 @@ class Triangulated(Domain):
             wanted = '{ rule = "triangles", refinements = n, degree = m } on a domain that is not a box'
             raise ParameterError("rule", wanted, str(rule))
         nodes, weights = make_simplex_rule(2, rule.degree // 2 + 1)
-        count = self.coarsest().t.shape[1] * 4**rule.refinements * len(weights)
+        count = self.make_triangles().t.shape[1] * 4**rule.refinements * len(weights)
         if count > MAX_NODES:
             raise ParameterError("refinements", f"so few that the rule has at most {MAX_NODES:,} nodes", f"{count:,}")
-        basis = skfem.Basis(self.refined(rule.refinements), skfem.ElementTriP1(), quadrature=(nodes, weights))
-        faces = {face: self.on_face(face, rule) for face in self.natural}
+        basis = skfem.Basis(self.refine(rule.refinements), skfem.ElementTriP1(), quadrature=(nodes, weights))
+        faces = {face: self.make_face_rule(face, rule) for face in self.natural}
         return Quadrature(np.asarray(basis.global_coordinates()).reshape(2, -1).T, basis.dx.ravel(), faces)
 
     def features(self, dictionary: Dictionary, seed: int) -> Features:
         return map_features(self, dictionary, dictionary.sample(seed, 2), (False, False))
 
-    def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
+    def make_face_rule(self, face: str, rule: TriangleRule) -> Quadrature:
         """Return the nodes, weights and normals of the rule on a part of the boundary with given flux."""
         raise NotImplementedError
 
-    def face_of(self, point: Array) -> str:
+    def find_face(self, point: Array) -> str:
         """Return the name of the part of the boundary that contains a point, or "" if the parts have no names."""
         return ""
 
@@ -117,19 +117,19 @@ class Disk(Triangulated):
         if not 0.0 < self.radius < np.inf:
             raise ParameterError("domain.disk.radius", "a positive number", self.radius)
 
-    def coarsest(self) -> Any:
-        return self.refined(0)
+    def make_triangles(self) -> Any:
+        return self.refine(0)
 
-    def refined(self, refinements: int) -> Any:
+    def refine(self, refinements: int) -> Any:
         """Return triangles with parabolic sides on the boundary.  The error of the area has order four."""
         import skfem
 
         return skfem.MeshTri2.init_circle(refinements).scaled(self.radius).translated(self.centre)
 
-    def face_of(self, point: Array) -> str:
+    def find_face(self, point: Array) -> str:
         return CIRCLE
 
-    def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
+    def make_face_rule(self, face: str, rule: TriangleRule) -> Quadrature:
         """Return the trapezoidal rule on the circle, which converges faster than any power of h for smooth data."""
         count = 8 * 2**rule.refinements * (rule.degree // 2 + 1)
         angles = 2.0 * np.pi * np.arange(count) / count
@@ -312,11 +312,11 @@ class Polygon(Segmented):
         starts, ends = self.segments()
         return starts[given], ends[given]
 
-    def face_of(self, point: Array) -> str:
+    def find_face(self, point: Array) -> str:
         sides = zip(*(points[:, None] for points in self.segments()), strict=True)
         return f"side{int(np.argmin([measure_distances(point[None], *side)[0] for side in sides]))}"
 
-    def on_face(self, face: str, rule: TriangleRule) -> Quadrature:
+    def make_face_rule(self, face: str, rule: TriangleRule) -> Quadrature:
         """Return Gauss points on the 2^refinements parts of a side, exact to the degree of `rule`."""
         start, end = (points[int(face.removeprefix("side"))] for points in self.segments())
         along, weights = QuadratureRule("gauss_legendre", rule.degree // 2 + 1).on_unit_interval
@@ -327,7 +327,7 @@ class Polygon(Segmented):
         nodes = start + places[:, None] * (end - start)
         return Quadrature(nodes, np.tile(length * weights / parts, parts), normals=np.tile(normal, (len(nodes), 1)))
 
-    def coarsest(self) -> Any:
+    def make_triangles(self) -> Any:
         """Return triangles with the corners as vertices, made by ear clipping."""
         import skfem
 
@@ -420,7 +420,7 @@ class Mesh(Segmented):
         places, numbers = np.asarray(vertices, dtype=float), np.asarray(triangles, dtype=np.int64)
         return Mesh(2, blake2b(places.tobytes() + numbers.tobytes(), digest_size=16).hexdigest(), places, numbers)
 
-    def coarsest(self) -> Any:
+    def make_triangles(self) -> Any:
         import skfem
 
         return skfem.MeshTri(self.vertices.T.copy(), self.triangles.T.copy())

@@ -56,7 +56,7 @@ class Tableau:
 
 
 # The integrals come from monomials, because the Vandermonde matrix of up to three nodes is well-conditioned.
-def collocation(nodes: Array) -> Tableau:
+def collocate(nodes: Array) -> Tableau:
     """Return the tableau of collocation at the nodes c: a_ij = int_0^{c_i} l_j, with Lagrange polynomials l_j."""
     powers = np.arange(len(nodes))
     inverse = np.linalg.inv(nodes[:, None] ** powers)
@@ -132,7 +132,7 @@ def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
         weights = np.einsum("i,rij->jr", d, np.linalg.solve(stages, np.broadcast_to(A, stages.shape)))
         loads = grid.dt * system.load(times.ravel()) @ basis
         forcing = np.einsum("njr,jr->nr", loads.reshape(grid.steps, count, -1), weights)
-        return recurrence(factor, forcing, system.initial, basis, grid)
+        return run_recurrence(factor, forcing, system.initial, basis, grid)
     # Keep K for all times of a step, because Newton's iterations and the slopes of the stages use it again.
     stiffness: MatrixInTime = lru_cache(maxsize=count)(system.stiffness)
     if system.autonomous:
@@ -146,7 +146,7 @@ def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
 
 # The stride depends only on the grid, and no stride starts from an observed state.  So the bits of a state do not
 # depend on the set of observed states.
-def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid: TimeGrid) -> Array:
+def run_recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid: TimeGrid) -> Array:
     """Return the observed states (S, r) of alpha <- factor alpha + forcing[n] for the modes in `basis`."""
     stride = math.isqrt(grid.steps)
     powers = np.empty((stride + 1, len(factor)))
@@ -331,28 +331,28 @@ class Gauss2(RungeKutta):
     """Gauss method of order four, which conserves the norm of modes without decay."""
 
     name, ORDER = "gauss_2", 4
-    tableau = collocation(0.5 + np.sqrt(3.0) / 6.0 * np.array([-1.0, 1.0]))
+    tableau = collocate(0.5 + np.sqrt(3.0) / 6.0 * np.array([-1.0, 1.0]))
 
 
 class Gauss3(RungeKutta):
     """Gauss method of order six."""
 
     name, ORDER = "gauss_3", 6
-    tableau = collocation(0.5 + np.sqrt(15.0) / 10.0 * np.array([-1.0, 0.0, 1.0]))
+    tableau = collocate(0.5 + np.sqrt(15.0) / 10.0 * np.array([-1.0, 0.0, 1.0]))
 
 
 class RadauIIA2(RungeKutta):
     """Radau IIA method of order three, L-stable."""
 
     name, ORDER = "radau_iia_2", 3
-    tableau = collocation(np.array([1.0 / 3.0, 1.0]))
+    tableau = collocate(np.array([1.0 / 3.0, 1.0]))
 
 
 class RadauIIA3(RungeKutta):
     """Radau IIA method of order five, L-stable."""
 
     name, ORDER = "radau_iia_3", 5
-    tableau = collocation(np.array([0.4 - np.sqrt(6.0) / 10.0, 0.4 + np.sqrt(6.0) / 10.0, 1.0]))
+    tableau = collocate(np.array([0.4 - np.sqrt(6.0) / 10.0, 0.4 + np.sqrt(6.0) / 10.0, 1.0]))
 
 
 class SDIRK2(RungeKutta):
@@ -380,7 +380,7 @@ class ImplicitMidpoint(RungeKutta):
     """Implicit midpoint rule of order two."""
 
     name, ORDER = "implicit_midpoint", 2
-    tableau = collocation(np.array([0.5]))
+    tableau = collocate(np.array([0.5]))
 
     def advance(self, tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
         """Return the observed states.  A constant K uses its eigenbasis, and K(t) a Cholesky factorisation per step."""
@@ -396,7 +396,7 @@ class ImplicitMidpoint(RungeKutta):
                 least = 1 + scaled.min()
                 raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite: least eigenvalue {least:.3g}")
             factor, forcing = (1.0 - scaled) / (1.0 + scaled), (loads @ basis) / (1.0 + scaled)
-            return recurrence(factor, forcing, system.initial, basis, grid)
+            return run_recurrence(factor, forcing, system.initial, basis, grid)
         identity = np.eye(len(system.initial))
 
         # K(t) has no common eigenbasis.  Cholesky fails if eq:im_retained may have no solution.

@@ -92,7 +92,7 @@ def test_a_hole_of_a_mesh_is_part_of_its_boundary():
 
 
 def _refined(mesh):
-    finer = mesh.refined(1)
+    finer = mesh.refine(1)
     return finer.p, finer.t
 
 
