@@ -36,7 +36,7 @@ from evogt_study.pde.galerkin.system import (
     trial_functions,
     weighted_svd,
 )
-from evogt_study.pde.integrators.runge_kutta import RadauIIA3, advance
+from evogt_study.pde.integrators.runge_kutta import RadauIIA3
 from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 from evogt_study.pde.pipeline import Discretisation, Share, Solution
 
@@ -444,7 +444,7 @@ def march_semidiscrete(system: GalerkinSystem, final_time: float) -> Array:
     steps, known = _STEPS, np.full(system.initial.shape, np.nan)
     while steps <= _MAX_STEPS:
         try:
-            state = advance(RadauIIA3.tableau, system, TimeGrid(final_time, steps, ()))[-1]
+            state = RadauIIA3().march(system, TimeGrid(final_time, steps, ())).coefficients[-1]
         except IndefiniteStiffnessError:
             return np.full(system.initial.shape, np.nan)
         if np.linalg.norm(state - known) <= MAX_STATE_CHANGE * np.linalg.norm(state):

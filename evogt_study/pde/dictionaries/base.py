@@ -237,7 +237,7 @@ class TensorProducts:
         return multiply_out(tables, order)
 
 
-def multiply_out(factors: Sequence[Sequence[Array]], order: int) -> tuple[Array, ...]:
+def multiply_out(factors: Sequence[Sequence[Array] | Array], order: int) -> tuple[Array, ...]:
     """Return a product of functions of one coordinate, given by their derivatives, with derivatives up to `order`."""
     axes = range(len(factors))
 

@@ -1,4 +1,9 @@
-"""Domains of problems, by name: the unit cube, boxes, disks, polygons, and meshes from files."""
+"""Domains of problems, by name.
+
+- `base`: the contract of a domain, and features on a mapped box
+- `box`: the unit cube, and boxes with periodic directions and natural faces
+- `plane`: disks, polygons, and meshes from files, with quadrature rules on triangles
+"""
 
 from collections.abc import Mapping
 from dataclasses import fields

@@ -1,4 +1,10 @@
-"""Time integrators of the retained system, by name: Runge-Kutta methods and semi-implicit schemes."""
+"""Time integrators of the retained system, by name.
+
+- `base`: the contract of an integrator, and first steps by the implicit Euler rule
+- `runge_kutta`: implicit Runge-Kutta methods, and Newton's method for nonlinear systems
+- `semi_implicit`: schemes with an explicit reaction, which are the stabilised step for gradient flows and imex_bdf_2
+- `flux_system`: the Galerkin system of fields with nonlinear fluxes, and its time steps
+"""
 
 from evogt_study.pde.integrators.base import Integrator, Start
 from evogt_study.pde.integrators.runge_kutta import ImplicitMidpoint

@@ -108,40 +108,35 @@ class RungeKutta(Integrator):
             system = replace(system, initial=found[-1])
         return Trajectory(grid.observed_times, np.stack([states[step] for step in grid.observed]))
 
-    def advance(self, tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
-        """Return the observed states, (S, r), after steps with one tableau."""
-        return advance(tableau, system, grid)
-
     def times(self, grid: TimeGrid) -> Array:
         return np.concatenate([tableau.times(part).ravel() for tableau, part, _ in self.list_parts(grid)])
 
-
-def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
-    """Return the observed states of `system`, (S, r), advanced by the method with this tableau."""
-    A, d, count, times = tableau.matrix, tableau.closing, len(tableau.matrix), tableau.times(grid)
-    if system.linear and system.autonomous and system.symmetric:
-        # in the eigenbasis of K, a step is one multiplication for each mode
-        eigenvalues, basis = system.modes
-        # A reaction may let modes grow.  The method only fails if a stage is not solvable.
-        least = 1.0 + grid.dt * eigenvalues.min() * np.abs(np.linalg.eigvals(A)).max()
-        if not least > 0.0:
-            raise IndefiniteStiffnessError(f"I + dt A x K is not positive definite: least eigenvalue {least:.3g}")
-        stages = np.eye(count) + grid.dt * eigenvalues[:, None, None] * A
-        factor = 1.0 - d.sum() + np.linalg.solve(stages, np.ones((len(stages), count, 1)))[:, :, 0] @ d
-        factor[eigenvalues == 0.0] = 1.0  # exactly 1, so that the mass is constant
-        weights = np.einsum("i,rij->jr", d, np.linalg.solve(stages, np.broadcast_to(A, stages.shape)))
-        loads = grid.dt * system.load(times.ravel()) @ basis
-        forcing = np.einsum("njr,jr->nr", loads.reshape(grid.steps, count, -1), weights)
-        return run_recurrence(factor, forcing, system.initial, basis, grid)
-    # Keep K for all times of a step, because Newton's iterations and the slopes of the stages use it again.
-    stiffness: MatrixInTime = lru_cache(maxsize=count)(system.stiffness)
-    if system.autonomous:
-        constant = system.stiffness(0.0)
-        stiffness = lambda t: constant  # noqa: E731
-    known = dict(zip(times.ravel().tolist(), system.load(times.ravel()), strict=True))
-    at_hand = replace(system, stiffness=stiffness, load=lambda at: np.stack([known[t] for t in at.tolist()]))
-    # near rounding errors, because the closing weights can enlarge the error of Newton's method
-    return ImplicitSteps(at_hand, tolerance=1e-15).march(tableau, system.initial, grid)
+    def advance(self, tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
+        """Return the observed states of `system`, (S, r), after steps with one tableau."""
+        A, d, count, times = tableau.matrix, tableau.closing, len(tableau.matrix), tableau.times(grid)
+        if system.linear and system.autonomous and system.symmetric:
+            # in the eigenbasis of K, a step is one multiplication for each mode
+            eigenvalues, basis = system.modes
+            # A reaction may let modes grow.  The method only fails if a stage is not solvable.
+            least = 1.0 + grid.dt * eigenvalues.min() * np.abs(np.linalg.eigvals(A)).max()
+            if not least > 0.0:
+                raise IndefiniteStiffnessError(f"I + dt A x K is not positive definite: least eigenvalue {least:.3g}")
+            stages = np.eye(count) + grid.dt * eigenvalues[:, None, None] * A
+            factor = 1.0 - d.sum() + np.linalg.solve(stages, np.ones((len(stages), count, 1)))[:, :, 0] @ d
+            factor[eigenvalues == 0.0] = 1.0  # exactly 1, so that the mass is constant
+            weights = np.einsum("i,rij->jr", d, np.linalg.solve(stages, np.broadcast_to(A, stages.shape)))
+            loads = grid.dt * system.load(times.ravel()) @ basis
+            forcing = np.einsum("njr,jr->nr", loads.reshape(grid.steps, count, -1), weights)
+            return run_recurrence(factor, forcing, system.initial, basis, grid)
+        # Keep K for all times of a step, because Newton's iterations and the slopes of the stages use it again.
+        stiffness: MatrixInTime = lru_cache(maxsize=count)(system.stiffness)
+        if system.autonomous:
+            constant = system.stiffness(0.0)
+            stiffness = lambda t: constant  # noqa: E731
+        known = dict(zip(times.ravel().tolist(), system.load(times.ravel()), strict=True))
+        at_hand = replace(system, stiffness=stiffness, load=lambda at: np.stack([known[t] for t in at.tolist()]))
+        # near rounding errors, because the closing weights can enlarge the error of Newton's method
+        return ImplicitSteps(at_hand, tolerance=1e-15).march(tableau, system.initial, grid)
 
 
 # The stride depends only on the grid, and no stride starts from an observed state.  So the bits of a state do not
@@ -218,7 +213,7 @@ class ImplicitSteps:
             block, known = A[group, group], dt * A[group, : group.start] @ slopes[: group.start]
             # a first stage with a zero block is explicit and equals the state
             if block.any():
-                solve = self._solve_linear if self.system.linear else self._solve
+                solve = self._solve_linear if self.system.linear else self._solve_nonlinear
                 stages[group] = solve(block, z, known, times[group], dt)
             # no slopes for the last group, because the closing weights need only the stages
             for i in range(group.start, group.stop if group.stop < len(A) else group.start):
@@ -248,12 +243,13 @@ class ImplicitSteps:
         if solver is None:
             # Cholesky needs half the work of LU, and it fails if the matrix is not positive definite.
             definite = len(A) == 1 and system.symmetric
-            solver = factorise(self._matrix(A, np.tile(z, (len(A), 1)), times, dt), float(times[-1]), definite=definite)
+            matrix = self._make_matrix(A, np.tile(z, (len(A), 1)), times, dt)
+            solver = factorise(matrix, float(times[-1]), definite=definite)
             if system.autonomous:
                 self._known[key] = solver
         return solver(side).reshape(known.shape)
 
-    def _solve(self, A: Array, z: Array, known: Array, times: Array, dt: float) -> Array:
+    def _solve_nonlinear(self, A: Array, z: Array, known: Array, times: Array, dt: float) -> Array:
         """Return the stages of one group, (m, R), by Newton's method with the state `z` as initial guess."""
         stages, before, system, size = np.tile(z, (len(A), 1)), None, self.system, np.inf
         key, instants = (A.tobytes(), dt), times.tolist()
@@ -265,7 +261,7 @@ class ImplicitSteps:
             if not np.isfinite(residual).all():
                 break
             if fresh:
-                self._known = {key: factorise(self._matrix(A, stages, times, dt), instants[-1])}
+                self._known = {key: factorise(self._make_matrix(A, stages, times, dt), instants[-1])}
             change = self._known[key](residual.ravel()).reshape(stages.shape)
             stages, size = stages - change, float(np.linalg.norm(change))
             scale, rate = float(np.linalg.norm(stages)), 0.0 if before is None else size / before
@@ -278,7 +274,7 @@ class ImplicitSteps:
             before = None if fresh and self.keep else size
         raise DivergedError(f"Newton's method did not converge at t = {times[-1]:.6g}: last change {size:.3g}")
 
-    def _matrix(self, A: Array, stages: Array, times: Array, dt: float) -> Any:
+    def _make_matrix(self, A: Array, stages: Array, times: Array, dt: float) -> Any:
         """Return the matrix M - dt A x J with the Jacobian J of each stage, (m R, m R)."""
         slopes = [self.system.jacobian(t, U) for U, t in zip(stages, times.tolist(), strict=True)]
         mass, (count, size) = self.system.mass, stages.shape
