@@ -145,7 +145,7 @@ def solve_arrays(
     problem: Problem, run: Discretisation, share: Share = compute_stage, reference: Reference | None = None,
     norms: Collection[str] = (), passed: tuple[int, ...] = (),
 ) -> Solution:  # fmt: skip
-    """Solve a problem with one sampled dictionary (eq:im_retained), and measure the errors, also those in `norms`."""
+    """Solve a problem with one sampled dictionary (eq:im_retained), and measure its errors and the `norms`."""
     # check the integrator first, before the space is computed
     run.integrator.check(problem)
     keys = list_stage_keys(problem, problem.domain, run, None if reference is None else reference.key)

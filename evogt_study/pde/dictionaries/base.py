@@ -55,7 +55,7 @@ class Jet(NamedTuple):
 
 # A feature of one layer varies along one direction, so one array of slopes replaces d arrays.
 class FirstOrder(NamedTuple):
-    """Values (Q, n) of n features, and derivatives (d, Q, n): slopes (1, Q, n) times directions (d, n) if given."""
+    """Values (Q, n) of features with slopes (d, Q, n), or with slopes (1, Q, n) and their `directions` (d, n)."""
 
     value: Array
     slopes: Array

@@ -281,7 +281,10 @@ class TransNet(TanhDictionary):
 
 @dataclass(frozen=True)
 class GTransNet(TanhDictionary):
-    """Dictionary with a_i on the unit sphere, xi_i ~ U(-1, 1), and layers tanh(W psi), W_ij ~ N(0, delta / N_prev)."""
+    """Dictionary with a_i on the unit sphere and xi_i ~ U(-1, 1) (eq:gtrans_first), and further layers.
+
+    A further layer is tanh(W psi) with W_ij ~ N(0, delta / N_previous) (eq:gtrans_second).
+    """
 
     IN_BALL = True
 

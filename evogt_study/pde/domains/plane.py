@@ -267,7 +267,7 @@ def measure_distances(nodes: Array, starts: Array, ends: Array) -> Array:
 class Polygon(Segmented):
     """Inside of a closed line through `corners` that does not cross or touch itself.
 
-    Side i, "side{i}", starts at corner i.  If no side is natural, the corners run counterclockwise.
+    Side i has the name "side{i}" and starts at corner i.  If no side is natural, the corners run counterclockwise.
     """
 
     corners: tuple[Point, ...]

@@ -296,7 +296,7 @@ def _multiply(mass: Any, z: Array) -> Array:
 
 
 def factorise(matrix: Any, t: float = 0.0, *, definite: bool = False) -> Solver:
-    """Return the function b -> matrix^{-1} b.  A dense matrix in C order is overwritten, and checked if `definite`."""
+    """Return the function b -> matrix^{-1} b.  The factorisation overwrites a dense matrix, which is in C order."""
     if not isinstance(matrix, np.ndarray):
         # Minimum degree on A + A^T and pivots on the diagonal give the fill of a Cholesky factorisation.  SciPy has no
         # sparse Cholesky factorisation.
