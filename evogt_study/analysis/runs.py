@@ -221,6 +221,13 @@ class Design:
         Planned runs, and runs with a value, over the dimensions of the runs.
     assumptions, stream_assumptions : tuple of str
         Assumptions about the runs and their streams that the result does not state.  `note` repeats them.
+
+    Examples
+    --------
+    >>> import evogt_study as evs
+    >>> with evs.open("data/results/threshold.nc") as ds:
+    ...     ds.evogt.design.axes
+    ('tau', 'dictionary')
     """
 
     axes: tuple[str, ...]
