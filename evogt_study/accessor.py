@@ -20,7 +20,7 @@ from evogt_study.analysis.comparison import compare
 from evogt_study.analysis.export import run_table
 from evogt_study.analysis.performance import performance, share
 from evogt_study.analysis.runs import KEYS, Design, find_finished_keys
-from evogt_study.analysis.sensitivity import check_known, sensitivity, variance_shares
+from evogt_study.analysis.sensitivity import check_indices, sensitivity, variance_shares
 from evogt_study.analysis.statistics import observed_orders, summary
 from evogt_study.analysis.tables import find_variables
 from evogt_study.errors import ResultError
@@ -160,7 +160,7 @@ class Result:
     ) -> xr.Dataset:
         """Estimate the sensitivity of a variable to the parameters of a sample, as `evs.sensitivity` does."""
         values = self._select(variable)
-        return check_known(sensitivity(values, over, planned=self._data.get(KEYS), **options), values)
+        return check_indices(sensitivity(values, over, planned=self._data.get(KEYS), **options), values)
 
     @_document_like(
         variance_shares, 'ds.evogt.variance_shares("error").source.values.tolist()[:2]', "['tau', 'dictionary']"

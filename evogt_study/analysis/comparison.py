@@ -1,4 +1,4 @@
-"""Compare the values of an axis: one estimand, one test, one interval and one sentence for each setup."""
+"""Compare the values of an axis with a test, a confidence interval and a conclusion for each setup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import comparisons as tests
 from evogt_study.inference import kernels
 from evogt_study.inference.comparisons import DIFFERENCE, MARGIN, RATIO, SHARE, Pairs
-from evogt_study.inference.intervals import share_interval
+from evogt_study.inference.intervals import compute_share_interval
 from evogt_study.inference.kernels import Array, Bools, is_two_valued
 from evogt_study.schema.variables import GEOMETRIC_MEAN, HIGHER, LOWER, MEAN, NEAREST, WIN, parse_better, read_direction
 from evogt_study.study.case_space import join_names
@@ -38,8 +38,8 @@ _LONG_NAMES = {
 
 
 @dataclass(frozen=True)
-class Question:
-    """Settings of a comparison.  `sign` is 1 if lower values are better, and `more` is "lower" or "higher"."""
+class ComparisonSettings:
+    """Settings of a comparison.  `sign` is -1 if higher values are better, else 1."""
 
     subject: str
     estimand: str
@@ -54,7 +54,7 @@ class Question:
     unit: str
     margin: float
 
-    def claim(self, first: str, second: str, count: int) -> str:
+    def format_claim(self, first: str, second: str, count: int) -> str:
         """Return the claim about the leader, such as "a has the lowest error of all 3; closest is b"."""
         if count == 2 and self.direction != NEAREST:
             return f"{first} has {'an' if self.more[0] in 'aeiou' else 'a'} {self.more} {self.subject} than {second}"
@@ -76,7 +76,7 @@ def compare(
     values : DataArray
         Values of one variable, such as ``ds.error``.
     dim : str
-        Axis whose values the function compares.
+        Axis with the values to compare.
     over : str or list of str, default "seed"
         Dimensions to pool.
     estimand : {"win", "geometric_mean", "mean"}, optional
@@ -86,10 +86,10 @@ def compare(
         "lower", "higher" or "nearest 0.95".  The default is `[output.better]` of the study.  Without a direction, the
         lowest value leads.
     units : str or list of str, optional
-        Dimensions in `over` with independent points, by default the seed.  If a unit has several runs, the estimand win
-        counts it for the value that wins more runs.
+        Dimensions in `over` with independent points, by default the seed.  If a unit has several runs, the value that
+        wins more of its runs wins the unit.
     margin : float, default 0
-        Relative difference (of ratios) or difference up to which two values count as equal.
+        Largest difference at which two values count as equal.  With the scale ratio, the difference is relative.
     scale : {"ratio", "difference"}, optional
         Scale of the effect.  The default is ratio if all values are positive, else difference.
     failures : {"loss", "omit"}, default "loss"
@@ -100,18 +100,18 @@ def compare(
     confidence : float, default 0.95
         Confidence of the intervals.  The level of the tests is 1 - confidence.
     planned : DataArray, optional
-        Run keys or booleans, as in `evs.summary`.
+        Run keys or a boolean mask of the planned runs, as in `evs.summary`.
 
     Returns
     -------
     xarray.Dataset
         leader, rival, p_value, significant, n_common, probability(_ci), effect(_ci), conclusion and note over the other
-        dimensions.  Along `dim`, also n_ok, n_planned, failed(_ci), over_leader(_ci) and p_over_leader.
+        dimensions.  n_ok, n_planned, failed(_ci), over_leader(_ci) and p_over_leader have the dimension `dim` too.
 
     Raises
     ------
     InputError, ParameterError
-        For an unknown dimension or option, and for a single value of `dim`.
+        If a dimension or an option is unknown, or `dim` has a single value.
 
     Examples
     --------
@@ -135,15 +135,15 @@ def compare(
     table, once = (each.transpose(*rest, dim, *laid_out.dims).values.reshape(by_units) for each in (values, runs))
     setups = list(zip(np.where(once, table.astype(float), np.nan), once, strict=True))
     names = list_labels(values, dim)
-    question = _read_question(values, estimand, better, scale, laid_out, options)
-    found = [_compare_setup(*each, names, question) for each in setups]
+    settings = _read_settings(values, estimand, better, scale, laid_out, options)
+    found = [_compare_setup(*each, names, settings) for each in setups]
     p = np.array([each["p_value"] for each in found])
     several = int((~np.isnan(p)).sum())
     more = f'p-values are not adjusted for the {several} setups (the family "all" adjusts them)' if several > 1 else ""
     if family == "all":
         more = f"tests are adjusted for {several} setups together (Holm)"
-        levels, p = tests.find_holm_levels(p, question.alpha).tolist(), tests.holm(p)
-        own = (replace(question, alpha=level) for level in levels)
+        levels, p = tests.find_holm_levels(p, settings.alpha).tolist(), tests.adjust_p_values(p)
+        own = (replace(settings, alpha=level) for level in levels)
         found = [_compare_setup(*setup, names, each) for setup, each in zip(setups, own, strict=True)]
     data, shape = {}, [values.sizes[each] for each in rest]
     for each, p_value in zip(found, p, strict=True):
@@ -153,18 +153,18 @@ def compare(
         inner += [statistics.BOUND] if name.endswith("_ci") else []
         column = np.array([each[name] for each in found], dtype=object if isinstance(found[0][name], str) else None)
         data[name] = ((*rest, *inner), column.reshape((*shape, *column.shape[1:])), {"long_name": long_name})
-    data["effect"][2]["units"] = "1" if question.scale != DIFFERENCE else str(values.attrs.get("units", "1"))
+    data["effect"][2]["units"] = "1" if settings.scale != DIFFERENCE else str(values.attrs.get("units", "1"))
     made = xr.Dataset(data).assign_coords(statistics.keep_coordinates(values, over_dims) | statistics.BOUNDS)
-    direction = f"{NEAREST} {question.target:g}" if question.direction == NEAREST else question.direction
+    direction = f"{NEAREST} {settings.target:g}" if settings.direction == NEAREST else settings.direction
     return made.assign_attrs(
-        dim=dim, over=" ".join(over_dims), of=str(values.name), estimand=question.estimand, better=direction,
-        scale=question.scale, unit=question.unit, confidence=1.0 - question.alpha,
+        dim=dim, over=" ".join(over_dims), of=str(values.name), estimand=settings.estimand, better=direction,
+        scale=settings.scale, unit=settings.unit, confidence=1.0 - settings.alpha,
     )  # fmt: skip
 
 
-def _read_question(
+def _read_settings(
     values: xr.DataArray, estimand: str, better: str, scale: str, laid_out: Layout, options: dict[str, Any]
-) -> Question:
+) -> ComparisonSettings:
     """Return the settings of a comparison from the options, the attributes of the variable and its values."""
     declared, stated, pooled = read_direction(values), estimand, laid_out.within > 1
     estimand = estimand or declared[1] or WIN
@@ -177,7 +177,7 @@ def _read_question(
     if estimand == GEOMETRIC_MEAN and not positive and known.size:
         if stated:
             raise ParameterError("estimand", "win or mean for values that are not positive", estimand)
-        estimand = WIN  # a declaration is of all studies of a method
+        estimand = WIN  # the method declares its estimand for all studies
     if scale == RATIO and not positive and known.size:
         raise ParameterError("scale", "difference for values that are not positive", scale)
     if estimand == WIN and (pooled or two_valued):
@@ -191,18 +191,20 @@ def _read_question(
     subject = name if estimand == WIN else f"{estimand.replace('_', ' ')} {name}"
     more = f"nearer to {target:g}" if direction == NEAREST else direction or LOWER
     shares, sign = direction == NEAREST and two_valued and estimand == WIN, -1 if direction == HIGHER else 1
-    return Question(subject, estimand, direction, target, sign, more, shares, scale, unit=laid_out.unit, **options)
+    return ComparisonSettings(
+        subject, estimand, direction, target, sign, more, shares, scale, unit=laid_out.unit, **options
+    )
 
 
-def _compare_setup(values: Array, planned: Bools, names: Sequence[str], question: Question) -> dict[str, Any]:
-    """Return the results for the values (L, U, k) of a setup by name, with the notes as a list."""
+def _compare_setup(values: Array, planned: Bools, names: Sequence[str], settings: ComparisonSettings) -> dict[str, Any]:
+    """Return the results of a setup by variable name, from the values (L, U, k) of k runs in each unit."""
     count, failed, units = len(names), planned & np.isnan(values), np.asarray(planned.any(axis=-1))
     share = kernels.divide(failed.sum(axis=(1, 2)).astype(float), planned.sum(axis=(1, 2)))
     found: dict[str, Any] = {
         "leader": "", "rival": "", "p_value": np.nan, "significant": False, "n_common": 0, "probability": np.nan,
         "probability_ci": np.full(2, np.nan), "effect": np.nan, "effect_ci": np.full(2, np.nan), "note": [],
         "n_ok": (units & ~failed.any(axis=-1)).sum(axis=-1), "n_planned": units.sum(axis=-1), "failed": share,
-        "failed_ci": share_interval(np.where(planned, failed, np.nan), 0.95), "scale": question.scale,
+        "failed_ci": compute_share_interval(np.where(planned, failed, np.nan), 0.95), "scale": settings.scale,
         "over_leader": np.full(count, np.nan), "over_leader_ci": np.full((count, 2), np.nan),
         "p_over_leader": np.full(count, np.nan), "conclusion": "No run has a value.",
     }  # fmt: skip
@@ -210,43 +212,43 @@ def _compare_setup(values: Array, planned: Bools, names: Sequence[str], question
     if len(part) < 2 or np.isnan(values).all():
         return found if len(part) > 1 else found | {"conclusion": "Fewer than two values have runs."}
     lost = [f"{names[i]} {bad} of {planned[i].sum()}" for i in part if (bad := int(failed[i].sum()))]
-    losses = question.estimand == WIN and not question.is_nearest_share and not question.omit
+    losses = settings.estimand == WIN and not settings.is_nearest_share and not settings.omit
     how = "counted as losses" if losses else "left out as if they failed at random"
-    if question.omit:
+    if settings.omit:
         planned = planned & ~np.asarray(failed[part].any(axis=(0, 2)))[:, None]
         failed = failed & planned
-    sizes = np.abs(values - question.target) if question.direction == NEAREST else values
-    margins = tests.compute_unit_margins(np.where(np.isnan(sizes), np.inf, question.sign * sizes), planned)
+    sizes = np.abs(values - settings.target) if settings.direction == NEAREST else values
+    margins = tests.compute_unit_margins(np.where(np.isnan(sizes), np.inf, settings.sign * sizes), planned)
     with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.log(sizes) if question.estimand == GEOMETRIC_MEAN else sizes
+        each = np.log(sizes) if settings.estimand == GEOMETRIC_MEAN else sizes
     numbers = kernels.divide(np.where(planned, each, 0.0).sum(axis=-1), planned.sum(axis=-1))  # NaN if a run failed
-    if question.estimand == WIN:
+    if settings.estimand == WIN:
         pairs = tests.compare_wins(margins)
     else:
         has_failed = np.asarray(failed.any(axis=(1, 2)))
-        pairs = tests.compare_means(numbers, question.sign, question.estimand, has_failed, tuple(names), question.unit)
-    lead, rivals = tests.find_leader(pairs, question.alpha, np.array(part), numbers)
-    if question.is_nearest_share:
+        pairs = tests.compare_means(numbers, settings.sign, settings.estimand, has_failed, tuple(names), settings.unit)
+    lead, rivals = tests.find_leader(pairs, settings.alpha, np.array(part), numbers)
+    if settings.is_nearest_share:
         margins = tests.compute_unit_margins(values, planned & ~failed)
-        lead, rivals, p = _find_nearest_share(values, part, question.target)
+        lead, rivals, p = _find_nearest_share(values, part, settings.target)
         pairs.p[lead, rivals] = p
-    _add_effects(found, numbers, margins, pairs, lead, rivals, question)
+    _add_effects(found, numbers, margins, pairs, lead, rivals, settings)
     rival, wins, losses_of = rivals[0], pairs.wins[lead], pairs.losses[lead]
     withheld = pairs.reason.get((lead, rival), "")
-    ends = [tests.compute_win_interval(int(wins[j]), int(wins[j] + losses_of[j]), question.alpha) for j in rivals]
+    ends = [tests.compute_win_interval(int(wins[j]), int(wins[j] + losses_of[j]), settings.alpha) for j in rivals]
     found |= {
         "leader": names[lead], "rival": names[rival], "n_common": int(pairs.n[lead, rival]), "withheld": withheld,
         "p_value": found["p_over_leader"][rival], "wins": int(wins[rival]), "losses": int(losses_of[rival]),
-        "significant": not withheld and bool(pairs.p[lead, rival] <= question.alpha), "count": len(part),
-        "open": [names[j] for j in rivals if pairs.p[lead, j] > question.alpha], "least": min(low for low, _ in ends),
+        "significant": not withheld and bool(pairs.p[lead, rival] <= settings.alpha), "count": len(part),
+        "open": [names[j] for j in rivals if pairs.p[lead, j] > settings.alpha], "least": min(low for low, _ in ends),
         "shares": np.nan_to_num(kernels.mean(values[[lead, rival]].reshape(2, -1)), nan=0.0).tolist(),
     }  # fmt: skip
-    if question.estimand == WIN and wins[rival] + losses_of[rival]:
+    if settings.estimand == WIN and wins[rival] + losses_of[rival]:
         found |= {"probability": found["wins"] / (found["wins"] + found["losses"]), "probability_ci": np.array(ends[0])}
     failures = f" Failed runs, {how}: {', '.join(lost)}." if lost else ""
-    found["conclusion"] = conclude(replace(question, scale=found["scale"]), found) + failures
+    found["conclusion"] = format_conclusion(replace(settings, scale=found["scale"]), found) + failures
     means = numbers[[lead, rival]].mean(axis=-1)
-    if question.estimand == WIN and found["scale"] == RATIO and question.sign * (means[0] - means[1]) > 0.0:
+    if settings.estimand == WIN and found["scale"] == RATIO and settings.sign * (means[0] - means[1]) > 0.0:
         order = f"{names[lead]} {means[0]:.3g}, {names[rival]} {means[1]:.3g}"
         found["note"] += [f"the sample means have the other order ({order}), because a few values dominate them"]
     return found
@@ -254,16 +256,16 @@ def _compare_setup(values: Array, planned: Bools, names: Sequence[str], question
 
 def _add_effects(
     found: dict[str, Any], units: Array, margins: Array, pairs: Pairs, lead: int, rivals: Sequence[int],
-    question: Question,
+    settings: ComparisonSettings,
 ) -> None:  # fmt: skip
     """Add the effect of each value over the leader, its interval and p-value, and the effect of the leader."""
-    scale, of, alpha = question.scale, question.estimand, question.alpha
+    scale, of, alpha = settings.scale, settings.estimand, settings.alpha
     tested = [j for j in rivals if (lead, j) not in pairs.reason]
     pairs_of_means = [(i, k) for j in tested for i, k in ((lead, j), (j, lead))] if (of, scale) == (MEAN, RATIO) else []
     if any(tests.estimate_effect_of_means(units[i], units[k], of, scale, alpha) is None for i, k in pairs_of_means):
         scale = found["scale"] = DIFFERENCE
         found["note"] += ["a mean is not clearly positive, so effects are differences"]
-    worst = -np.inf if question.sign < 0 else np.inf
+    worst = -np.inf if settings.sign < 0 else np.inf
     for j in rivals if of == WIN else tested:
         found["p_over_leader"][j] = pairs.p[lead, j]
         if of == WIN:
@@ -292,7 +294,7 @@ def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tu
         low, high = 0.0, 1.0  # the level at which the interval begins to hold the target
         for _ in range(30 if both.size else 0):
             middle = max((low + high) / 2.0, 1e-9)
-            ends = share_interval(both.transpose(1, 0, 2).reshape(both.shape[1], -1), 1.0 - middle)
+            ends = compute_share_interval(both.transpose(1, 0, 2).reshape(both.shape[1], -1), 1.0 - middle)
             low, high = (low, middle) if not ends[0] <= target <= ends[1] else (middle, high)
         found[j] = max(p, high)
     rivals = sorted(found, key=lambda j: -found[j])
@@ -308,7 +310,7 @@ def check_paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable
     return over_dims
 
 
-def round_ends(value: float, ends: Sequence[float], neutral: float) -> str:
+def format_with_interval(value: float, ends: Sequence[float], neutral: float) -> str:
     """Return a number and its interval, with enough digits to distinguish them from the neutral value."""
     texts, numbers = [""], (value, *ends)
     for digits in (2, 3, 4, 6, 9):
@@ -318,26 +320,26 @@ def round_ends(value: float, ends: Sequence[float], neutral: float) -> str:
     return f"{texts[0]} ({texts[1]} to {texts[2]})"
 
 
-def conclude(question: Question, found: dict[str, Any]) -> str:
+def format_conclusion(settings: ComparisonSettings, found: dict[str, Any]) -> str:
     """Return the conclusion about one setup, in which all numbers belong to the same test."""
-    first, second, n, unit, more = found["leader"], found["rival"], found["n_common"], question.unit, question.more
-    significant, alpha, count = found["significant"], question.alpha, found["count"]
+    first, second, n, unit, more = found["leader"], found["rival"], found["n_common"], settings.unit, settings.more
+    significant, alpha, count = found["significant"], settings.alpha, found["count"]
     p = "p < 0.001" if found["p_value"] < 0.001 else f"p = {found['p_value']:.2g}"
-    claim, level = question.claim(first, second, count), f"{100.0 * (1.0 - alpha):.4g} %"
+    claim, level = settings.format_claim(first, second, count), f"{100.0 * (1.0 - alpha):.4g} %"
     if not significant and count == 2:
-        claim = f"No significant difference in {question.subject}."
+        claim = f"No significant difference in {settings.subject}."
     elif not significant:
         rivals = join_names(found["open"], 5)
-        claim = f"No significant leader in {question.subject}: {rivals} may be {more} than {first}."
-    if question.is_nearest_share:
+        claim = f"No significant leader in {settings.subject}: {rivals} may be {more} than {first}."
+    if settings.is_nearest_share:
         of_first, of_second = found["shares"]
         return f"{claim.rstrip('.')} ({first} {of_first:.3f}, {second} {of_second:.3f}, {p})."
     if found["withheld"]:
-        return f"No test: {question.claim(first, second, 2)} in the sample, but {found['withheld']}."
+        return f"No test: {settings.format_claim(first, second, 2)} in the sample, but {found['withheld']}."
     claim += "" if significant or count == 2 else " Closest:"
-    kind = {RATIO: "ratio", MARGIN: "margin of wins"}.get(question.scale, "difference")
-    amount = round_ends(found["effect"], found["effect_ci"], 1.0 if question.scale == RATIO else 0.0)
-    if question.estimand != WIN:
+    kind = {RATIO: "ratio", MARGIN: "margin of wins"}.get(settings.scale, "difference")
+    amount = format_with_interval(found["effect"], found["effect_ci"], 1.0 if settings.scale == RATIO else 0.0)
+    if settings.estimand != WIN:
         claim += "" if significant else f" {first} over {second}"
         return f"{claim}: {kind} {amount}, {p} ({level} interval, paired t-test, {n} {unit}s)."
     decided = found["wins"] + found["losses"]
@@ -354,12 +356,12 @@ def conclude(question: Question, found: dict[str, Any]) -> str:
         noun, verb = (unit, "differs") if decided == 1 else (f"{unit}s", "differ")
         units = f"{decided} {noun} that {verb}" if ties else f"{decided} {noun}"
         return f"{units}: too few for an interval. Use at least {fewest}. {score}."
-    numbers = f"{level} intervals: {chance}; {'' if question.scale == SHARE else 'median '}{kind} {amount}"
+    numbers = f"{level} intervals: {chance}; {'' if settings.scale == SHARE else 'median '}{kind} {amount}"
     if significant:
         every = f"; probability against each of the others at least {found['least']:.2f}" if count > 2 else ""
-        plain = count == 2 and question.direction != NEAREST  # the claim has the direction already
+        plain = count == 2 and settings.direction != NEAREST  # the claim has the direction already
         return f"{claim}{' ' if plain else f': {more} '}{times} ({p}, sign test). {numbers}{every}."
-    margin, ratio = question.margin, question.scale == RATIO
+    margin, ratio = settings.margin, settings.scale == RATIO
     low, high = (1.0 / (1.0 + margin), 1.0 + margin) if ratio else (-margin, margin)
     if margin and low < found["effect_ci"][0] and found["effect_ci"][1] < high:
         within = f"{100.0 * margin:g} %" if ratio else f"{margin:g}"

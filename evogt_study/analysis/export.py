@@ -21,8 +21,8 @@ from evogt_study.storage.files import hash_file, write_atomically
 from evogt_study.text import escape_text
 
 SUFFIXES = (".csv", ".parquet", ".json")
-_FIRST = ("run_status", "run_message")  # run metadata right after the parameters; the rest comes last
-_FORMULA = tuple("=+-@＝＋－＠")  # first characters of cells that spreadsheets compute, also the wide forms
+_FIRST = ("run_status", "run_message")  # run metadata after the parameters, before all other metadata
+_FORMULA = tuple("=+-@＝＋－＠")  # first characters of formulas in spreadsheets, also in wide form
 
 
 def run_table(data: xr.Dataset) -> pd.DataFrame:
@@ -35,7 +35,7 @@ def run_table(data: xr.Dataset) -> pd.DataFrame:
     runs = xr.Dataset({name: data[name].variable for name in names}, {axis: data[axis].variable for axis in axes})
     runs["run_status"] = (axes, STATUS_NAMES[status_codes(data["run_status"])])
     table = runs.to_dataframe(axes).reset_index()
-    # xarray reads integers with gaps as floats; the encoding has the type of the file
+    # xarray reads integers with gaps as floats, and the encoding keeps the type of the file
     kinds = {name: np.dtype(data[name].encoding.get("dtype", data[name].dtype)).kind for name in table}
     integers = [name for name, kind in kinds.items() if kind in "iu" and data[name].dtype.kind == "f"]
     return table[table["run_key"] != ""].reset_index(drop=True).astype(dict.fromkeys(integers, "Int64"))
@@ -59,10 +59,10 @@ def write_table(data: xr.Dataset, path: Path) -> int:
                 temporary.write_text("[" + ",\n".join(texts) + "]\n", encoding="utf-8")
             else:
                 with temporary.open("w", newline="", encoding="utf-8") as file:
-                    # the writer's text of a float reads back as the same float
+                    # `csv` writes a float with all digits
                     lines = (map(_escape_formula, row) for row in ([*table], *rows))
                     csv.writer(file, lineterminator="\n").writerows(lines)
-            # a file with this table does not change
+            # a file that has this table already stays as it is
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
                 message = f"`--output` must be a new file, got {path}, which exists"
                 raise InputError(f"{message}. Choose another output file.")
@@ -72,7 +72,7 @@ def write_table(data: xr.Dataset, path: Path) -> int:
 
 
 def _to_plain(column: pd.Series) -> list[Any]:
-    """Return the values of a column, with dates and durations as ISO 8601 strings, and None for missing values."""
+    """Return the values of a column.  Dates and durations become ISO 8601 strings, and missing values become None."""
     if column.dtype.kind in "Mm":
         values = column.to_numpy()
         texts = [str(value) if values.dtype.kind == "M" else pd.Timedelta(value).isoformat() for value in values]
@@ -81,7 +81,7 @@ def _to_plain(column: pd.Series) -> list[Any]:
 
 
 def _escape_formula(value: Any) -> Any:
-    """Return a value, with an apostrophe before a string that a spreadsheet would read as a formula."""
+    """Return a value, with an apostrophe before a string that a spreadsheet reads as a formula."""
     if not isinstance(value, str):
         return value
     text = escape_text(value)
@@ -103,7 +103,7 @@ def on_grid(values: xr.DataArray, along: str, points: npt.ArrayLike, how: str = 
     points : array_like
         Points of the grid, such as times.
     how : {"previous", "linear"}, default "previous"
-        Value between two points of a run: the previous value, or a linear interpolation.
+        Use the previous value between two points of a run, or interpolate linearly.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def on_grid(values: xr.DataArray, along: str, points: npt.ArrayLike, how: str = 
            [ 5., nan, nan]])
     """
     if along not in values.coords or not values[along].ndim:
-        raise InputError(f"no coordinate `{along}` with values along a dimension of the variable. Choose one")
+        raise InputError(f"`along` must name a coordinate over a dimension of the variable, got {along!r}")
     if how not in ("previous", "linear"):
         raise InputError(f'`how` must be "previous" or "linear", got {how!r}')
     grid, own = np.asarray(points, dtype=float), values[along].dims[-1]

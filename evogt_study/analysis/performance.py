@@ -14,10 +14,10 @@ import scipy  # it imports scipy.stats at the first use
 import xarray as xr
 
 from evogt_study.analysis import statistics
-from evogt_study.analysis.runs import DRAWN, Design, lay_out_units, mark_runs
+from evogt_study.analysis.runs import SEED, Design, lay_out_units, mark_runs
 from evogt_study.errors import InputError, ParameterError, name_error
-from evogt_study.inference.intervals import share_interval
-from evogt_study.inference.kernels import Array, Bools, normal_quantile, student_quantile
+from evogt_study.inference.intervals import compute_share_interval
+from evogt_study.inference.kernels import Array, Bools, compute_normal_quantile, compute_student_quantile
 from evogt_study.schema.variables import HIGHER, LOWER, read_direction
 
 _MEASURES = {
@@ -48,7 +48,7 @@ def performance(
     se : DataArray, optional
         Standard error that each run reports.
     lower, upper : DataArray, optional
-        Interval that each run reports.  Default: estimate -+ z se.
+        Ends of the interval that each run reports, by default estimate -+ z se.
     null : DataArray or float, default 0
         Value that an interval excludes if the estimate is significant (power).
     confidence : float, default 0.95
@@ -59,14 +59,14 @@ def performance(
     Returns
     -------
     xarray.Dataset
-        bias, relative_bias, empirical_se, mse and rmse over the other dimensions.  With `se`, also model_se and
-        relative_error_se.  With intervals, also coverage, bias_eliminated_coverage and power, with ``_ci`` (Wilson).
+        bias, relative_bias, empirical_se, mse and rmse over the other dimensions.  `se` adds model_se and
+        relative_error_se.  Intervals add coverage, bias_eliminated_coverage and power, with ``_ci`` (Wilson).
         ``_mcse`` is the Monte Carlo standard error of each measure.  n_ok, n_planned and failed count the runs.
 
     Notes
     -----
-    Formulas: Morris, White & Crowther, Stat. Med. 38 (2019), Table 6.  A run counts if it has all given numbers.
-    `failed` counts the failed runs.  Measures such as the coverage do not use failed runs.
+    Formulas: Morris, White & Crowther, Stat. Med. 38 (2019), Table 6.  A run counts if it has a value of each
+    given variable.  `failed` counts the failed runs, which no measure uses.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def performance(
     (dim,) = statistics.check_dimensions(estimate, [over])
     statistics.check_confidence(confidence)
     columns = {f"{name}{end}" for name in _MEASURES for end in ("", "_mcse", "_ci")}
-    columns |= {*statistics.COUNTS, "failed", statistics.NOTE}
+    columns |= {*statistics.UNIT_COUNTS, "failed", statistics.NOTE}
     statistics.check_dimension_names([each for each in estimate.dims if each != dim], columns)
     given = [each.notnull() for each in (estimate, se, lower, upper) if each is not None]
     ok = xr.concat(given, "part", coords="minimal", compat="override").all("part")
@@ -87,7 +87,7 @@ def performance(
     b, n = estimate.astype(float).where(ok), ok.sum(dim)
     spread, squares = b.std(dim, ddof=1), (b - truth) ** 2
     mse, mse_error = squares.mean(dim), squares.std(dim, ddof=1) / np.sqrt(n)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of a truth of zero
+    with np.errstate(divide="ignore", invalid="ignore"):  # a truth of zero has no relative bias
         relative = (b - truth) / truth
         found: dict[str, tuple[Any, Any]] = {
             "bias": ((b - truth).mean(dim), spread / np.sqrt(n)),
@@ -102,7 +102,7 @@ def performance(
         ratio = model / spread
         found["model_se"] = model, np.sqrt(part) / model
         found["relative_error_se"] = ratio - 1.0, ratio * np.sqrt(part / model**4 + 0.5 / (n - 1))
-        half = normal_quantile(confidence) * se
+        half = compute_normal_quantile(confidence) * se
         lower, upper = estimate - half if lower is None else lower, estimate + half if upper is None else upper
     made = xr.Dataset()
     if lower is not None and upper is not None:
@@ -124,9 +124,9 @@ def performance(
 
 
 def _compute_share_ci(hits: xr.DataArray, dims: list[str], confidence: float) -> xr.DataArray:
-    """Return Wilson's interval of a share over `dims`.  The first of `dims` has the units."""
+    """Return Wilson's interval of a share over `dims`.  The first dimension has the sampling units."""
     found: xr.DataArray = xr.apply_ufunc(
-        lambda each: share_interval(each.reshape(*each.shape[: 1 - len(dims) or None], -1), confidence),
+        lambda each: compute_share_interval(each.reshape(*each.shape[: 1 - len(dims) or None], -1), confidence),
         hits.astype(float), input_core_dims=[dims], output_core_dims=[[statistics.BOUND]],
     )  # fmt: skip
     return found.assign_coords(statistics.BOUNDS)
@@ -206,7 +206,7 @@ def over_problems(
     dim, problem, over : str
         Dimensions of the methods, the problems and the seeds.
     better : {"lower", "higher"}, optional
-        The default is the attribute of the variable, else "lower".
+        Direction of better values, by default the declaration of the variable, else "lower".
     units : {"seed", "problem", "stratified"}, default "seed"
         Independent observations: seeds common to all problems, problems, or the seeds of each problem.
     factors : iterable of float
@@ -217,9 +217,9 @@ def over_problems(
     Returns
     -------
     xarray.Dataset
-        problems_led, mean_rank(_ci) and iqm(_ci) along `dim`, and profile(_ci) along `dim` and `factor`.  iqm is the
-        interquartile mean of the logarithm of value / median of the problem, as a factor.  A failed run has the last
-        rank and is within no factor.
+        problems_led, mean_rank(_ci) and iqm(_ci) along `dim`, and profile(_ci) along `dim` and `factor`.  iqm is
+        exp of the interquartile mean of log(value / median of the problem).  A failed run has the last rank and is
+        within no factor.
 
     Raises
     ------
@@ -256,12 +256,12 @@ def over_problems(
 
     at = np.indices(v.shape[1:])
     by_problem, by_seed = ([where != each for each in range(n)] for where, n in zip(at, v.shape[1:], strict=True))
-    strata = {DRAWN: [by_seed], "problem": [by_problem]}.get(units, [[a | b for b in by_seed] for a in by_problem])
+    strata = {SEED: [by_seed], "problem": [by_problem]}.get(units, [[a | b for b in by_seed] for a in by_problem])
     freedom = sum(len(each) - 1 for each in strata)
     with np.errstate(invalid="ignore"):
         whole = numbers(np.ones(v.shape[1:], dtype=bool))
         variance = sum((len(each) - 1) * np.array([numbers(kept) for kept in each]).var(axis=0) for each in strata)
-        half = (student_quantile(freedom + 1, confidence) if freedom else np.nan) * np.sqrt(variance)
+        half = (compute_student_quantile(freedom + 1, confidence) if freedom else np.nan) * np.sqrt(variance)
         ends = np.stack([whole - half, whole + half], axis=-1)
     medians = np.median(losses, axis=-1)
     made = xr.Dataset({

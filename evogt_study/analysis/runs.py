@@ -1,4 +1,4 @@
-"""Read the design and the runs of a result: axes, samples, streams, status, units.  Equal run keys count as one run."""
+"""Read the design, the runs and the sampling units of a result.  Cases with equal run keys count as one run."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from evogt_study.study.case_space import join_names
 KEYS = "run_key"
 Numbers = npt.NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
-GIVEN = ("table", "zip", "unstated")  # rules of points that were listed, whose parameters may depend on each other
-_LEVELS = 4  # of Morris' trajectories, if nothing says how many: SALib's default
-MAX_MESSAGE_PATTERNS, _MAX_VALUES = 20, 12  # message patterns, and values of one axis
+LISTED_RULES = ("table", "zip", "unstated")  # rules of listed points, whose parameters may be dependent
+_DEFAULT_LEVELS = 4  # levels of Morris' trajectories if the design does not state them (default of SALib)
+MAX_MESSAGE_PATTERNS, _MAX_AXIS_VALUES = 20, 12  # largest numbers of message patterns and of axis values in a list
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
-DRAWN = "seed"  # the dimension whose points are sampling units by default, if it is pooled
+SEED = "seed"  # dimension with the default sampling units
 
 
 def number_runs(planned: xr.DataArray) -> Numbers:
-    """Return the run number of each case, which is equal for equal run keys and -1 without a planned run."""
+    """Return the run number of each case.  Equal run keys have equal numbers, and an unplanned case has -1."""
     if planned.dtype.kind == "b":
         return np.where(planned.values, np.arange(planned.size).reshape(planned.shape), -1)
     # 64 bits of the hash of a key: two of a million runs have equal bits with probability 3e-8
@@ -48,7 +48,7 @@ def number_runs(planned: xr.DataArray) -> Numbers:
 
 
 def number_planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
-    """Return run numbers from `planned` or from the run keys of the values, or None without run keys."""
+    """Return run numbers from `planned`, or else from the run keys of the values.  Without run keys, return None."""
     keys = values.coords.get(KEYS) if planned is None else planned
     return None if keys is None else xr.DataArray(number_runs(keys), dims=keys.dims)
 
@@ -62,7 +62,7 @@ def find_finished_keys(data: xr.Dataset) -> xr.DataArray | None:
 
 
 def count_runs(numbers: Numbers) -> int:
-    """Return the number of distinct runs."""
+    """Return the number of distinct runs from run numbers."""
     return int(np.unique(numbers[numbers >= 0]).size)
 
 
@@ -70,7 +70,7 @@ def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
     """Mark the first case of each planned run along the last axis, (..., n) -> (..., n)."""
     if (numbers[..., 1:] > numbers[..., :-1]).all():  # all runs differ: no sort
         return numbers >= 0
-    order = np.argsort(numbers, axis=-1, kind="stable")  # stable: the first of equal ones stays the first
+    order = np.argsort(numbers, axis=-1, kind="stable")  # a stable sort keeps the first of equal numbers first
     ordered = np.take_along_axis(numbers, order, axis=-1)
     new = ordered >= 0
     new[..., 1:] &= ordered[..., 1:] != ordered[..., :-1]
@@ -82,7 +82,7 @@ def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
 def mark_runs(
     values: xr.DataArray, over: Sequence[str], planned: xr.DataArray | None, *, paired: str = ""
 ) -> xr.DataArray | None:
-    """Mark each planned run, or pair along `paired`, once in a sample over `over`.  Return None without run keys."""
+    """Mark the first case of each planned run, or of each pair along `paired`, in samples over `over`."""
     numbers = number_planned_runs(values, planned)
     if numbers is None:
         return None
@@ -99,7 +99,7 @@ def mark_runs(
 
 @dataclass(frozen=True)
 class Layout:
-    """Pooled dimensions with `count` units of `within` values, `places` of a run, the name of a unit and its `runs`."""
+    """Layout of samples over `dims`.  A sample has `count` units of `within` values, and a run has `places` values."""
 
     dims: tuple[str, ...]
     count: int
@@ -108,25 +108,25 @@ class Layout:
     unit: str
     runs: xr.DataArray | None
 
-    def blocks(self, samples: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-        """Return samples (..., n) by units, (..., count, within)."""
+    def split_units(self, samples: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+        """Reshape samples (..., n) to units (..., count, within)."""
         return samples.reshape(*samples.shape[:-1], self.count, self.within)
 
-    def units(self, samples: Array, once: Bools) -> Array:
-        """Return values by units, (..., n) -> (..., count, within), or NaN for a unit that lacks a run."""
+    def get_complete_units(self, samples: Array, once: Bools) -> Array:
+        """Return the values of units, (..., n) -> (..., count, within), or NaN for a unit with a missing run."""
         if self.within == 1:
-            return self.blocks(samples)
+            return self.split_units(samples)
         planned, there = self._count_runs(samples, once)
-        return np.where((there == planned)[..., None], self.blocks(samples), np.nan)
+        return np.where((there == planned)[..., None], self.split_units(samples), np.nan)
 
-    def counts(self, samples: Array, once: Bools) -> list[Array]:
-        """Return complete units, planned units, runs with a value and planned runs, four (...)."""
+    def count_units(self, samples: Array, once: Bools) -> list[Array]:
+        """Return the numbers of complete units, planned units, runs with a value and planned runs, each (...)."""
         planned, there = self._count_runs(samples, once)
         both = [(planned > 0) & (there == planned), planned > 0, there, planned]
         return [each.sum(axis=-1).astype(float) for each in both]
 
     def _count_runs(self, samples: Array, once: Bools) -> list[Numbers]:
-        """Return the planned runs and the runs with a value of each unit, two (..., count)."""
+        """Return the numbers of planned runs and of runs with a value in each unit, two arrays (..., count)."""
         shape = (*samples.shape[:-1], self.count, self.within // max(self.places, 1), self.places)
         return [each.reshape(shape).any(axis=-1).sum(axis=-1) for each in (once, ~np.isnan(samples))]
 
@@ -135,11 +135,11 @@ def lay_out_units(
     values: xr.DataArray, over: Sequence[str], units: str | Iterable[str] | None, planned: xr.DataArray | None = None,
     *, paired: str = "",
 ) -> Layout:  # fmt: skip
-    """Arrange the pooled dimensions `over` as units and values of a unit, with dimensions such as time last."""
+    """Return the layout of samples over the dimensions `over`.  Dimensions without runs, such as time, come last."""
     keys = values.coords.get(KEYS) if planned is None else planned
     own = [] if keys is None else [dim for dim in over if dim not in keys.dims]
     if units is None:
-        named = [DRAWN] if DRAWN in over else [dim for dim in over if dim not in own]
+        named = [SEED] if SEED in over else [dim for dim in over if dim not in own]
     else:
         named = list_unique(units)
         unknown = [str(dim) for dim in named if dim not in over]
@@ -174,7 +174,7 @@ def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
 
 
 def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str] | None = None) -> xr.Dataset:
-    """Return the runs at one value of some axes.  Raises InputError for an unknown axis or value."""
+    """Select the runs at one value of each given axis.  Raises InputError for an unknown axis or value."""
     known = list(map(str, data["run_status"].dims)) if axes is None else axes
     if unknown := [name for name in point if name not in known]:
         raise InputError(f"`--at` must name axes ({', '.join(known)}), got {shorten(unknown[0])}")
@@ -182,7 +182,7 @@ def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[s
 
 
 def find_position(values: xr.DataArray | xr.Dataset, dim: str, label: object) -> int:
-    """Return the position of a coordinate value or its string.  Raises InputError for an unknown value."""
+    """Return the position of a coordinate value or of its text.  Raises InputError for an unknown value."""
     found = find_value([to_canonical(each) for each in values[dim].values], str(label))
     if found is None:
         raise ParameterError(dim, f"one of {join_names(list_labels(values, dim))}", label)
@@ -197,7 +197,7 @@ def check_array(values: xr.DataArray) -> None:
 
 @dataclass(frozen=True)
 class Sample:
-    """A dimension of points, with its parameters and its sampling rule, or one of `GIVEN`."""
+    """A dimension of design points, with its parameters and the rule of its points."""
 
     dim: str
     parameters: tuple[str, ...]
@@ -220,7 +220,7 @@ class Design:
     planned, ok : DataArray of bool
         Planned runs, and runs with a value, over the dimensions of the runs.
     assumptions, stream_assumptions : tuple of str
-        Assumptions about the runs and their streams that the result does not state.  `note` repeats them.
+        Assumptions about the runs and their streams that the result does not state.
 
     Examples
     --------
@@ -249,9 +249,9 @@ class Design:
         values : DataArray
             Values of one variable, such as ``ds.error``.
         common : str or list of str, optional
-            Dimensions along which runs share the stream of a seed, "all" or "none".  Default: as the result states.
+            Dimensions along which runs share the stream of a seed, "all" or "none".  Default: stated in the result.
         planned : DataArray, optional
-            Run keys, or booleans.  Default: the coordinate `run_key` of the values.
+            Run keys, or a boolean mask.  Default: the coordinate `run_key` of the values.
 
         Returns
         -------
@@ -279,7 +279,7 @@ class Design:
         stated = {dim: read_design(values, dim) for dim in find_sample_dimensions(values) if dim in dims}
         rules = {dim: str(each.get("rule", each.get("kind", "unstated"))) for dim, each in stated.items()}
         samples = tuple(Sample(dim, tuple(_find_parameters(values, dim)), rule) for dim, rule in rules.items())
-        axes = tuple(dim for dim in dims if dim not in (DRAWN, *rules))
+        axes = tuple(dim for dim in dims if dim not in (SEED, *rules))
         streams, of_streams = _find_streams(values, axes, samples, common)
         return cls(axes, samples, streams, runs.transpose(*dims).reset_coords(drop=True), ok, assumed, of_streams)
 
@@ -289,7 +289,7 @@ class Design:
             if sample.dim in dims:
                 names = ", ".join(sample.parameters)
                 raise InputError(f"`{sample.dim}` is a sample of {names}, not a crossed axis. Use evs.sensitivity.")
-        empty = ~(self.planned.any(DRAWN) if DRAWN in self.planned.dims else self.planned)
+        empty = ~(self.planned.any(SEED) if SEED in self.planned.dims else self.planned)
         if bool(empty.any()):
             first = np.argwhere(empty.values)[0]
             where = ", ".join(f"{dim} = {empty[dim].values[i]}" for dim, i in zip(empty.dims, first, strict=True))
@@ -318,21 +318,21 @@ def _find_streams(
     """Return the dimensions along which runs share streams, and the assumptions about the streams."""
     parameters = {axis: [axis] for axis in axes} | {each.dim: list(each.parameters) for each in samples}
     chosen, assumed = common, tuple[str, ...]()
-    if common is None and DRAWN in values.dims:
-        stated = values[DRAWN].attrs.get(STREAMS) if DRAWN in values.coords else None
+    if common is None and SEED in values.dims:
+        stated = values[SEED].attrs.get(STREAMS) if SEED in values.coords else None
         chosen = json.loads(str(stated)).get("common", ALL) if stated else ALL
         if stated is None and parameters:
             assumed = ("seeds count as common to all runs, because the result does not state the streams",)
     names = [] if chosen in (None, NONE) else list(parameters) if chosen == ALL else list_unique(chosen or ())
     if common not in (None, ALL, NONE) and (unknown := [name for name in names if name not in parameters]):
         raise InputError(f"`common` must be all, none or some of {', '.join(parameters)}, got {', '.join(unknown)}")
-    # along a sample a seed is one stream if it is one along all of its parameters
+    # runs along a sample share a stream if runs along each parameter of the sample share it
     return tuple(dim for dim, own in parameters.items() if dim in names or set(own) <= set(names)), assumed
 
 
 @dataclass(frozen=True, eq=False)
 class SamplePoints:
-    """Parameters (D,) with their values (n, D), the strings of these numbers, and the number of Morris' levels."""
+    """Values (n, D) of the D parameters of a sample.  `strings` are the values of a parameter without numbers."""
 
     names: tuple[str, ...]
     points: Array
@@ -352,15 +352,15 @@ def read_design(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, objec
 
 
 def find_sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
-    """Return dimensions along which several parameters vary, with stated designs first."""
-    names = [str(dim) for dim in data.dims if dim != DRAWN]
-    # a single one may follow an axis by a rule, as gamma follows the dictionary
+    """Return the dimensions along which several parameters vary.  Dimensions with a stated design come first."""
+    names = [str(dim) for dim in data.dims if dim != SEED]
+    # a single parameter may depend on an axis by a rule, such as gamma on the dictionary
     along = [name for name in names if read_design(data, name) or len(_find_parameters(data, name)) > 1]
     return sorted(along, key=lambda dim: not read_design(data, dim))
 
 
 def find_drawn_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
-    """Return the dimensions whose design states a sample."""
+    """Return the dimensions of random samples, as their designs state."""
     return tuple(str(dim) for dim in data.dims if read_design(data, str(dim)).get("kind") == "sample")
 
 
@@ -370,8 +370,8 @@ def is_along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
 
 
 def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str] | None = None) -> SamplePoints:
-    """Return the points of the sample along `over` without the seed.  Raises InputError if `over` has no sample."""
-    dims = [dim for dim in over if dim != DRAWN]
+    """Return the design points along `over`, without the seed.  Raises InputError if no parameter varies there."""
+    dims = [dim for dim in over if dim != SEED]
     if not dims:
         raise InputError(f"`over` must name a dimension of a sample, got {', '.join(over) or 'no name'}")
     along = {name: dim for dim in dims for name in _find_parameters(values, dim)}
@@ -389,8 +389,8 @@ def find_points(values: xr.DataArray, over: Sequence[str], parameters: Sequence[
             own, column = np.unique(column.astype(str), return_inverse=True)
         columns.append(np.asarray(column, dtype=float)[places[dims.index(dim)]])
         strings.append(tuple(map(str, own)))
-    points, levels = np.stack(columns, axis=-1), int(str(read_design(values, dims[0]).get("levels", _LEVELS)))
-    return SamplePoints(tuple(along), points, tuple(dims), DRAWN in over, tuple(strings), along, levels)
+    points, levels = np.stack(columns, axis=-1), int(str(read_design(values, dims[0]).get("levels", _DEFAULT_LEVELS)))
+    return SamplePoints(tuple(along), points, tuple(dims), SEED in over, tuple(strings), along, levels)
 
 
 def _find_parameters(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
@@ -403,7 +403,7 @@ def _find_parameters(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
 
 
 def count_status(data: xr.Dataset) -> Completeness:
-    """Count the planned runs of one phase by status and message, with one slab of messages in memory."""
+    """Count the planned runs of one phase by status and message."""
     runs, status, dims = number_runs(data[KEYS]), status_codes(data["run_status"]), list(map(str, data[KEYS].dims))
     once = mark_first(runs.ravel()).reshape(runs.shape)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
@@ -434,7 +434,7 @@ def _count_missing(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_]
         once = mark_first(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
         bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
         places = np.flatnonzero(bad)
-        values = [(text_label(to_canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MAX_VALUES]]
-        if values and len(bad) > 1:  # an axis of one value does not show where
+        values = [(text_label(to_canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MAX_AXIS_VALUES]]
+        if values and len(bad) > 1:  # an axis of one value does not locate missing runs
             lacking.append(Lacking(state, name, values, len(places) - len(values)))
     return lacking

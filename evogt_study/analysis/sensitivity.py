@@ -12,8 +12,8 @@ import xarray as xr
 
 from evogt_study.analysis import runs as study_runs
 from evogt_study.analysis import statistics
-from evogt_study.analysis.runs import DRAWN, GIVEN, Design, SamplePoints, find_points, read_design
-from evogt_study.analysis.statistics import BOUND, COUNTS, MISSING, NOTE, RUNS, keep_coordinates
+from evogt_study.analysis.runs import LISTED_RULES, SEED, Design, SamplePoints, find_points, read_design
+from evogt_study.analysis.statistics import BOUND, MISSING_POLICIES, NOTE, RUN_COUNTS, UNIT_COUNTS, keep_coordinates
 from evogt_study.errors import InputError
 from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference.intervals import Interval
@@ -33,8 +33,8 @@ _LONG_NAMES = {
     "n_ok": "number of units with all runs", "n_planned": "number of planned units",
     NOTE: "warnings about the indices",
 }  # fmt: skip
-_DIMS = {"second_order": (PARAMETER, OTHER), "seed_share": (), "unexplained": ()}  # others: one for each parameter
-LOST = "runs without a value are left out (the sensitivity of run_status shows why they fail)"
+_INDEX_DIMS = {"second_order": (PARAMETER, OTHER), "seed_share": (), "unexplained": ()}  # default: (PARAMETER,)
+MISSING_RUNS_NOTE = "runs without a value are left out (the sensitivity of run_status shows why they fail)"
 
 
 def sensitivity(
@@ -51,7 +51,7 @@ def sensitivity(
         run that is not ok, else as 0.
     over : str or list of str, optional
         Dimensions of the sample, and `seed` to pool the seeds.  Default: the dimension along which several parameters
-        change, and seed.  Several dimensions form a product.  An axis is its own parameter.
+        change, and seed.  Several dimensions form a product, in which an axis is a parameter.
     method : {"saltelli", "morris", "polynomial_chaos", "shapley"}, optional
         The default is saltelli or morris if the points have this design, else polynomial_chaos.  Use shapley for
         parameters that depend on each other.
@@ -70,14 +70,14 @@ def sensitivity(
     Returns
     -------
     xarray.Dataset
-        Along `parameter`, first_order(_ci) and total(_ci), or shapley(_ci) and first_order(_ci), or mu, mu_star(_ci)
-        and sigma.  Some methods add second_order(_ci), seed_share(_ci) and unexplained.  n_ok of n_planned counts
-        blocks, trajectories or points, and note states assumptions.
+        Indices along `parameter`: first_order(_ci) and total(_ci), shapley(_ci) and first_order(_ci), or mu,
+        mu_star(_ci) and sigma.  Some methods add second_order(_ci), seed_share(_ci) and unexplained.  n_ok and
+        n_planned count blocks, trajectories or points.  The variable note states assumptions.
 
     Raises
     ------
     InputError, ParameterError
-        For unknown names or options, points that do not suit the method, and dependent parameters.
+        If a name or an option is unknown, points do not suit the method, or parameters depend on each other.
 
     Examples
     --------
@@ -92,16 +92,16 @@ def sensitivity(
     if over is None and not default:
         dims = ", ".join(map(str, values.dims)) or "none"
         raise InputError(f"`over` must be given if no dimension is a sample, got {dims}. Use e.g. over={dims!r}")
-    default += [DRAWN] if DRAWN in values.dims else []
+    default += [SEED] if SEED in values.dims else []
     pooled = statistics.check_dimensions(values, default if over is None else over)
-    statistics.check_options(missing=(missing, MISSING), estimand=(estimand, (RUN, _MEAN)))
+    statistics.check_options(missing=(missing, MISSING_POLICIES), estimand=(estimand, (RUN, _MEAN)))
     design, of_run = design or Design.of(values, planned=planned), estimand == RUN
     sample = find_points(values, pooled, parameters)
     name = choose_method(method, sample)
     notes = _check_independent(values, sample, design, name)
     fresh = design.is_fresh(sample.dims) if sample.seeds else False
     estimator = _Estimator(sample, name, fresh, of_run, interval)
-    shape = (-1, len(sample.points), values.sizes[DRAWN] if sample.seeds else 1)
+    shape = (-1, len(sample.points), values.sizes[SEED] if sample.seeds else 1)
 
     def on_samples(samples: Array, once: Bools) -> list[Array]:
         rows, there = samples.reshape(shape), once.reshape(shape)
@@ -111,9 +111,9 @@ def sensitivity(
         every = (*found, units, known, there.sum(axis=(1, 2)), infinite)
         return [each.astype(float).reshape((*samples.shape[:-1], *each.shape[1:])) for each in every]
 
-    outputs = {**estimator.outputs, **dict.fromkeys((*COUNTS, *RUNS, "infinite"), ())}
+    outputs = {**estimator.outputs, **dict.fromkeys((*UNIT_COUNTS, *RUN_COUNTS, "infinite"), ())}
     sizes = dict.fromkeys((PARAMETER, OTHER), len(sample.names))
-    pooled = [*sample.dims, *([DRAWN] if sample.seeds else [])]
+    pooled = [*sample.dims, *([SEED] if sample.seeds else [])]
     runs = study_runs.number_planned_runs(values, planned)
     marks = None if runs is None else runs >= 0
     found = statistics.reduce_blocks(values, pooled, on_samples, outputs, runs=marks, sizes=sizes)
@@ -121,9 +121,9 @@ def sensitivity(
     notes += [*estimator.notes, *design.assumptions]
 
     def describe(infinite: float, n_ok: float, n_planned: float) -> str:
-        return "; ".join([*["infinite values"] * bool(infinite), *[LOST] * (n_ok < n_planned), *notes])
+        return "; ".join([*["infinite values"] * bool(infinite), *[MISSING_RUNS_NOTE] * (n_ok < n_planned), *notes])
 
-    numbers = (found[name] for name in ("infinite", *RUNS))
+    numbers = (found[name] for name in ("infinite", *RUN_COUNTS))
     note = xr.apply_ufunc(describe, *numbers, vectorize=True, output_dtypes=[object])
     found = statistics.report_missing_runs(values, found.drop_vars("infinite"), planned, missing).assign({NOTE: note})
     of, units = str(values.attrs.get("long_name", values.name)), str(values.attrs.get("units", "1"))
@@ -137,7 +137,7 @@ def sensitivity(
 
 
 def choose_method(method: str, sample: SamplePoints) -> str:
-    """Return the method, by default for the design of the points.  Raises InputError for an unsuitable method."""
+    """Return `method`, or the default for the design of the points.  Raises InputError for an unsuitable method."""
     statistics.check_options(method=(method, ("", *_METHODS)))
     fits = {SALTELLI: estimates.find_saltelli_block(sample.points), MORRIS: estimates.is_morris(sample.points)}
     fitting = [each for each in _METHODS if fits.get(each, True)]
@@ -159,7 +159,7 @@ def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Desig
     places = np.indices(tuple(values.sizes[dim] for dim in sample.dims)).reshape(len(sample.dims), -1)
     for number, dim in enumerate(sample.dims):
         own = [i for i, name in enumerate(sample.names) if sample.along[name] == dim]
-        if len(own) < 2 or rules.get(dim, "unstated") not in GIVEN:
+        if len(own) < 2 or rules.get(dim, "unstated") not in LISTED_RULES:
             continue
         _, first = np.unique(places[number][kept], return_index=True)
         points, own_names = sample.points[kept][first][:, own], [sample.names[i] for i in own]
@@ -174,7 +174,7 @@ def _check_independent(values: xr.DataArray, sample: SamplePoints, design: Desig
 
 
 class _Estimator:
-    """The estimator of a sample, with the names and dimensions of its outputs."""
+    """Estimator of the indices of a sample.  `outputs` has the names and dimensions of the indices."""
 
     def __init__(self, sample: SamplePoints, method: str, fresh: bool, of_run: bool, how: Interval) -> None:
         self.sample, self.method, self.fresh, self.of_run, self.how = sample, method, fresh, of_run, how
@@ -192,12 +192,12 @@ class _Estimator:
         names += ["seed_share"] if sample.seeds and of_run and method in (SALTELLI, CHAOS) else []
         self.outputs: dict[str, tuple[str, ...]] = {}
         for name in names:
-            self.outputs[name] = _DIMS.get(name, (PARAMETER,))
+            self.outputs[name] = _INDEX_DIMS.get(name, (PARAMETER,))
             if name not in ("unexplained", "mu", "sigma"):
                 self.outputs[f"{name}_ci"] = (*self.outputs[name], BOUND)
 
     def compute(self, values: Array) -> list[Array]:
-        """Return the outputs for values (L, n, R) in the order of `outputs`, then n_ok."""
+        """Return the indices for values (L, n, R) in the order of `outputs`, then n_ok."""
         sizes, cells = dict.fromkeys((PARAMETER, OTHER), len(self.sample.names)) | {BOUND: 2}, []
         for each in values:
             empty = {name: np.full([sizes[dim] for dim in dims], np.nan) for name, dims in self.outputs.items()}
@@ -206,7 +206,7 @@ class _Estimator:
 
     def _estimate(self, y: Array) -> dict[str, Any]:
         """Return Sobol indices, Shapley effects or elementary effects of values (n, R)."""
-        if self.method == MORRIS:  # of the mean over the seeds that the whole trajectory has
+        if self.method == MORRIS:  # effects on the mean over the seeds with values along the whole trajectory
             paths = y.reshape(-1, self.members, y.shape[1])
             there = np.isfinite(paths).all(axis=1, keepdims=True)
             means = divide(np.where(there, paths, 0.0).sum(axis=-1), there.sum(axis=-1) * np.ones(self.members))
@@ -226,7 +226,7 @@ class _Estimator:
             moments = estimates.compute_block_moments(whole.reshape(-1, self.members, filled.shape[1]), d)
         else:
             mask, runs = known.tobytes(), 1.0 / float((1.0 / np.isfinite(kept).sum(axis=1)).mean())
-            if self.bases is None or self.bases[0] != mask:  # a run mostly fails at all times or none
+            if self.bases is None or self.bases[0] != mask:  # other points have values than before
                 self.bases = mask, Bases(points)
             moments, unseen = compute_fit_moments(self.bases[1], d, filled, runs, fresh=self.fresh)
         if moments is None:
@@ -250,11 +250,11 @@ def _to_columns(name: str, parts: Array) -> dict[str, Array]:
     return {name: parts[..., 0], f"{name}_ci": parts[..., 1:]}
 
 
-def check_known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
+def check_indices(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
     """Return `found`.  Raises InputError if `found` has no index because axes or values do not vary."""
     if found["first_order" if "first_order" in found else "mu"].notnull().any():
         return found
-    dims = [dim for dim in found.attrs["over"].split(", ") if dim != DRAWN]
+    dims = [dim for dim in found.attrs["over"].split(", ") if dim != SEED]
     points = math.prod(values.sizes[dim] for dim in dims)
     if points < MIN_POINTS and not any(read_design(values, dim) for dim in dims):
         message = f"`over` must name a sample of at least {MIN_POINTS} points, got {', '.join(dims)} with {points}"
@@ -280,7 +280,7 @@ def _to_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
 
 
 def variance_shares(
-    values: xr.DataArray, axes: Sequence[str] | None = None, over: str = DRAWN, *, estimand: str = RUN,
+    values: xr.DataArray, axes: Sequence[str] | None = None, over: str = SEED, *, estimand: str = RUN,
     order: int = 2, log: bool | None = None, confidence: float = 0.95, planned: xr.DataArray | None = None,
     design: Design | None = None,
 ) -> xr.Dataset:  # fmt: skip
@@ -303,19 +303,19 @@ def variance_shares(
     confidence : float, default 0.95
         Confidence of the intervals.
     planned, design
-        As in `evs.sensitivity`.
+        `planned` and `design` are as in `evs.sensitivity`.
 
     Returns
     -------
     xarray.Dataset
         share(_ci) and component along `source` ("a", "b", "a:b", "higher", then "seed" and "seed:setups" for common
         streams, else "run").  total(_ci) along `axis` is the share of all sources with this axis, without the seeds.
-        n_ok of n_planned counts the runs, and note states assumptions.
+        n_ok and n_planned count the runs.  The variable note states assumptions.
 
     Raises
     ------
     InputError
-        For a sample instead of axes, a grid with excluded setups, and a setup with fewer than two values.
+        If `axes` has a sample, the study excludes a setup of the grid, or a setup has fewer than two values.
 
     Notes
     -----
@@ -339,7 +339,7 @@ def variance_shares(
     log = read_direction(values)[1] == GEOMETRIC_MEAN if log is None else log
     of_run = estimand == RUN
     rest = [str(dim) for dim in values.dims if dim not in (*dims, over)]
-    statistics.check_dimension_names(rest, ("share", "component", "total", *COUNTS, NOTE))
+    statistics.check_dimension_names(rest, ("share", "component", "total", *UNIT_COUNTS, NOTE))
     seeded = values if over in values.dims else values.expand_dims(over)
     numbers = seeded.transpose(*rest, *dims, over).values.astype(float)
     if log and (numbers <= 0.0).any():

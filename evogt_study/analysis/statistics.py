@@ -14,26 +14,26 @@ import xarray as xr
 from evogt_study.analysis.runs import check_array, count_runs, lay_out_units, list_unique, number_planned_runs
 from evogt_study.errors import IncompleteError, InputError, ParameterError, suggest, warn
 from evogt_study.inference import intervals, kernels
-from evogt_study.inference.intervals import Interval, share_interval, standard_error
-from evogt_study.inference.kernels import HEAVY, STATISTICS, Array, Bools, Counts, Kernel, find_kernel, read_probability
+from evogt_study.inference.intervals import Interval, compute_share_interval, compute_standard_error
+from evogt_study.inference.kernels import STATISTICS, Array, Bools, Counts, Kernel, find_kernel, read_probability
 from evogt_study.schema.variables import TRUTH_MEANINGS
 from evogt_study.storage.arrays import iterate_slabs
 
 NOTE = "note"
-BLOCK_BYTES = 2**25  # of values in memory at a time: 32 MiB, little for a Python process
+BLOCK_BYTES = 2**25  # largest size of the values in memory at a time: 32 MiB
 BOUND = "bound"  # dimension of the two ends of an interval
 BOUNDS = {BOUND: ["lower", "upper"]}
-COUNTS = ("n_ok", "n_planned")  # units without a missing run, and planned units
-RUNS = ("runs_ok", "runs_planned")  # runs with a value, and planned runs
-MISSING = ("warn", "raise", "drop")  # runs without a value: leave them out with a warning, or silently, or raise
-CI, _INTERVAL, _ERROR = "ci", "_ci", "_se"
+UNIT_COUNTS = ("n_ok", "n_planned")  # units without a missing run, and planned units
+RUN_COUNTS = ("runs_ok", "runs_planned")  # runs with a value, and planned runs
+MISSING_POLICIES = ("warn", "raise", "drop")  # warn of runs without a value, raise an error, or leave them out silently
+CI, _CI_SUFFIX, _SE_SUFFIX = "ci", "_ci", "_se"
 DEFAULT = ("mean", "std", CI, "median", "median_ci")
 BLOCKS, SETUPS, OMIT = INCOMPLETE = ("blocks", "setups", "omit")
-FEW = 10  # units below which there is a note: with 10 lognormal values (sigma 1.2), 95 % intervals cover 89 %
-_TAILS: Mapping[str, Callable[[Array], Array | Counts]] = {
+MIN_UNITS_WITHOUT_NOTE = 10  # fewer units have a note: 95 % intervals of 10 lognormal values (sigma 1.2) cover 89 %
+_TAIL_STATISTICS: Mapping[str, Callable[[Array], Array | Counts]] = {
     "largest_share": kernels.largest_share, "tail_index": kernels.tail_index, "units with a value": kernels.count,
 }  # fmt: skip
-_PLAIN = {
+_LONG_NAMES = {
     "n_ok": "number of units without a missing run", "n_planned": "number of planned units",
     "tail_index": "Hill's estimate of the tail index", "largest_share": "share of the largest value in the mean",
     NOTE: "warnings about the interval of the mean or of the standard deviation",
@@ -50,10 +50,10 @@ def reduce_blocks(
     outputs: Mapping[str, tuple[str, ...]], *, along: Sequence[str] = (), runs: xr.DataArray | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> xr.Dataset:  # fmt: skip
-    """Apply `kernel` over the dimensions `over`, joined as the last axis, block by block, and return its `outputs`.
+    """Apply `kernel` block by block to samples over the dimensions `over`, and return its `outputs`.
 
-    `kernel` takes values and marks of runs, each (..., sizes of `along`, n), and returns arrays (...) with the
-    dimensions of each output.  `sizes` gives the sizes of new dimensions.
+    `kernel` takes values and a mask of runs, both (..., sizes of `along`, n), and returns an array for each output.
+    `sizes` gives the sizes of new dimensions.
     """
     core = [*along, *over]
     rest = [str(dim) for dim in values.dims if dim not in core]
@@ -70,7 +70,7 @@ def reduce_blocks(
         found = kernel(np.where(once, values, np.nan) if marks else values, once)
         return tuple(found) if len(outputs) > 1 else found[0]
 
-    # without coordinates, so that nothing is aligned, and none is read
+    # without coordinates, so that xarray neither aligns nor reads them
     bare = values.reset_coords(drop=True).drop_vars(list(values.indexes))
     lengths, room = dict[str, int](), max(1, BLOCK_BYTES // max(1, 8 * math.prod(values.sizes[dim] for dim in core)))
     # the last dimensions are contiguous, in memory and in a file
@@ -78,7 +78,7 @@ def reduce_blocks(
         lengths[dim] = min(room, values.sizes[dim])
         room = max(1, room // values.sizes[dim])
     if values.chunks is not None or lengths:
-        bare = bare.chunk({**lengths, **dict.fromkeys(core, -1)})  # -1: whole, since a kernel takes all of its sample
+        bare = bare.chunk({**lengths, **dict.fromkeys(core, -1)})  # -1: a kernel needs the whole sample
         if runs is not None:
             known = {dim: length for dim, length in lengths.items() if dim in runs.dims}
             runs = runs.chunk({**known, **dict.fromkeys(there, -1)})
@@ -91,7 +91,7 @@ def reduce_blocks(
     )  # fmt: skip
     data = xr.Dataset(dict(zip(outputs, found if len(outputs) > 1 else (found,), strict=True)))
     data = data.compute() if values.chunks is not None else data.compute(scheduler="synchronous")  # one block in memory
-    return data.assign({name: data[name].astype(np.int64) for name in (*COUNTS, *RUNS) if name in data})
+    return data.assign({name: data[name].astype(np.int64) for name in (*UNIT_COUNTS, *RUN_COUNTS) if name in data})
 
 
 def check_dimension_names(dims: Iterable[Hashable], columns: Collection[str]) -> None:
@@ -103,7 +103,7 @@ def check_dimension_names(dims: Iterable[Hashable], columns: Collection[str]) ->
 
 
 def check_dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
-    """Return the dimensions `over` without duplicates.  Raises InputError for unknown dimensions or other values."""
+    """Return the dimensions `over` without duplicates.  Raises InputError for unknown dimensions or text."""
     check_array(values)
     dims = list_unique(over)
     unknown = [str(dim) for dim in dims if dim not in values.dims]
@@ -131,8 +131,8 @@ def check_confidence(confidence: float) -> None:
 def report_missing_runs(
     values: xr.DataArray, found: xr.Dataset, planned: xr.DataArray | None, missing: str
 ) -> xr.Dataset:
-    """Warn or raise IncompleteError for runs without a value, by `missing`, and return `found` without `RUNS`."""
-    n_ok, n_planned = (int(found[name].sum()) for name in RUNS)
+    """Warn or raise IncompleteError for runs without a value, by `missing`, and return `found` without `RUN_COUNTS`."""
+    n_ok, n_planned = (int(found[name].sum()) for name in RUN_COUNTS)
     if n_ok < n_planned and missing != "drop":
         runs = number_planned_runs(values, planned)
         if runs is not None:  # a run at several points counts once
@@ -144,7 +144,7 @@ def report_missing_runs(
         if missing == "raise":
             raise IncompleteError(f'{message}. See `evogt status`, or leave them out with missing="warn"')
         warn(f"{message}. The statistics leave them out, see n_ok", IncompleteWarning)
-    return found.drop_vars(RUNS)
+    return found.drop_vars(RUN_COUNTS)
 
 
 def summary(
@@ -157,7 +157,7 @@ def summary(
     Parameters
     ----------
     values : DataArray
-        Values of one variable, such as ``ds.error``.  Values in a file or in Dask are read block by block.
+        Values of one variable, such as ``ds.error``.  The function reads values in a file or in Dask by blocks.
     over : str or list of str, default "seed"
         Dimensions to pool.
     statistics : str or list of str
@@ -177,8 +177,8 @@ def summary(
     missing : {"warn", "drop", "raise"}, default "warn"
         Policy for runs without a value: give an IncompleteWarning, leave them out silently, or raise an error.
     planned : DataArray, optional
-        Run keys ("" without a planned run), or booleans.  Default: the coordinate `run_key` of the values.  Values with
-        equal keys share a run, which counts once.
+        Run keys ("" for an unplanned case), or a boolean mask.  Default: the coordinate `run_key`.  Values with equal
+        keys share a run, which counts once.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def summary(
     Raises
     ------
     InputError, ParameterError
-        For an unknown dimension, statistic or option.
+        If a dimension, a statistic or an option is unknown.
     IncompleteError
         If runs have no value and `missing` is "raise".
 
@@ -206,42 +206,44 @@ def summary(
     array([3., 2.])
     """
     dims, names = check_dimensions(values, over), list_unique(statistics)
-    check_options(missing=(missing, MISSING), incomplete=(incomplete, INCOMPLETE))
+    check_options(missing=(missing, MISSING_POLICIES), incomplete=(incomplete, INCOMPLETE))
     parsed = {name: _parse_statistic(name, interval) for name in names}
     computed = {name: _make_kernel(of, kind, interval) for name, (of, kind) in parsed.items()}
-    of_intervals = {of for of, kind in parsed.values() if kind == _INTERVAL} & {"mean", "std"}
-    for name, kernel in _TAILS.items() if of_intervals else ():
+    of_intervals = {of for of, kind in parsed.values() if kind == _CI_SUFFIX} & {"mean", "std"}
+    for name, kernel in _TAIL_STATISTICS.items() if of_intervals else ():
         computed[name] = lambda units, kernel=kernel: kernel(kernels.mean(units)).astype(float)  # type: ignore[misc]
     laid_out = lay_out_units(values, dims, units, planned)
-    means = [name for name, (of, _) in parsed.items() if of == "mean"] + list(_TAILS)
-    shares = [name for name, each in parsed.items() if each == ("mean", _INTERVAL) and not interval.method]
+    means = [name for name, (of, _) in parsed.items() if of == "mean"] + list(_TAIL_STATISTICS)
+    shares = [name for name, each in parsed.items() if each == ("mean", _CI_SUFFIX) and not interval.method]
     shares = shares if shares and _are_two_valued(values) else []
 
     def on_samples(samples: Array, once: Bools) -> list[Array]:
-        unlike = laid_out.units(samples, once)
+        unlike = laid_out.get_complete_units(samples, once)
         pooled = dict.fromkeys(means, unlike)
         if laid_out.within > 1 and incomplete != OMIT:
-            every, setups = laid_out.blocks(samples), np.asarray(laid_out.blocks(once).any(axis=-2))
+            every, setups = laid_out.split_units(samples), np.asarray(laid_out.split_units(once).any(axis=-2))
             of_means = compute_unit_means(unlike, every, setups, incomplete)
             pooled = dict.fromkeys(means, of_means) | dict.fromkeys(shares, every)
         found = [
-            share_interval(pooled[name], interval.confidence) if name in shares else each(pooled.get(name, unlike))
+            compute_share_interval(pooled[name], interval.confidence)
+            if name in shares
+            else each(pooled.get(name, unlike))
             for name, each in computed.items()
         ]
-        return [*found, *laid_out.counts(samples, once)]
+        return [*found, *laid_out.count_units(samples, once)]
 
-    outputs = {name: (BOUND,) if parsed.get(name, ("", ""))[1] == _INTERVAL else () for name in computed}
-    outputs |= dict.fromkeys((*COUNTS, *RUNS), ())
+    outputs = {name: (BOUND,) if parsed.get(name, ("", ""))[1] == _CI_SUFFIX else () for name in computed}
+    outputs |= dict.fromkeys((*UNIT_COUNTS, *RUN_COUNTS), ())
     found = reduce_blocks(values, laid_out.dims, on_samples, outputs, runs=laid_out.runs)
     if of_intervals:
         found = _add_notes(found, 0 if shares else interval.min_units, std="std" in of_intervals)
     found = report_missing_runs(values, found, planned, missing)
     unit, of_variable = str(values.attrs.get("units", "1")), str(values.attrs.get("long_name", values.name))
     for name in map(str, found.data_vars):
-        text = _PLAIN.get(name) or _describe_statistic(*parsed[name], interval, laid_out.within > 1, name in shares)
+        text = _LONG_NAMES.get(name) or _describe(*parsed[name], interval, laid_out.within > 1, name in shares)
         found[name].attrs = {"long_name": f"{text} over {', '.join(dims)} of {of_variable}"}
-        found[name].attrs["units"] = "1" if name in _PLAIN else unit
-        if name.endswith((CI, _ERROR)) or name == "std":
+        found[name].attrs["units"] = "1" if name in _LONG_NAMES else unit
+        if name.endswith((CI, _SE_SUFFIX)) or name == "std":
             found[name].attrs["comment"] = "NaN below two units"
     return found.assign_coords(keep_coordinates(values, dims) | (BOUNDS if BOUND in found.dims else {}))
 
@@ -260,7 +262,7 @@ def compute_unit_means(whole: Array, every: Array, planned: Bools, incomplete: s
             continue
         setups = every[place][:, known].T
         if incomplete == BLOCKS:
-            units = kernels.pseudo_values(setups).mean(axis=0)
+            units = kernels.compute_pseudo_values(setups).mean(axis=0)
         else:
             there, mean = ~np.isnan(setups), kernels.mean(setups)[:, None]
             scores = np.where(there, (setups - mean) / there.mean(axis=1, keepdims=True), 0.0) + mean
@@ -272,7 +274,7 @@ def compute_unit_means(whole: Array, every: Array, planned: Bools, incomplete: s
 
 def _parse_statistic(name: str, how: Interval) -> tuple[str, str]:
     """Return the statistic and the suffix ("", "_ci", "_se") of a name.  Raises ParameterError for unknown names."""
-    kind = _INTERVAL if name == CI else next((end for end in (_INTERVAL, _ERROR) if name.endswith(end)), "")
+    kind = _CI_SUFFIX if name == CI else next((end for end in (_CI_SUFFIX, _SE_SUFFIX) if name.endswith(end)), "")
     of = how.of if name == CI else name.removesuffix(kind)
     if of not in STATISTICS and read_probability(of) is None:
         known = f"{', '.join(STATISTICS)}, a quantile in percent like q25, one of these with _ci or _se, or {CI}"
@@ -282,10 +284,10 @@ def _parse_statistic(name: str, how: Interval) -> tuple[str, str]:
 
 def _make_kernel(of: str, kind: str, how: Interval) -> Kernel:
     """Return the function from samples of units, (..., n, k), to a statistic, its interval or its error."""
-    if kind == _INTERVAL:  # by the default method of a statistic that `how` does not name
+    if kind == _CI_SUFFIX:  # a statistic that `how` does not name has its default method
         return partial(intervals.interval, how=how if of == how.of else replace(how, of=of, method=""))
-    if kind == _ERROR:
-        return partial(standard_error, of=of)
+    if kind == _SE_SUFFIX:
+        return partial(compute_standard_error, of=of)
     kernel = find_kernel(of)[0]
     return lambda units: kernel(units.reshape(*units.shape[:-2], units.shape[-2] * units.shape[-1]))
 
@@ -297,13 +299,13 @@ def _add_notes(found: xr.Dataset, least: int, *, std: bool) -> xr.Dataset:
         lost = f"{n_planned - n_ok:.0f} of {n_planned:.0f} runs have no value"
         student = " (Student's interval)" if count < least else ""
         notes = [lost] if 0 < n_ok < n_planned else []
-        notes += [f"few seeds: {count:.0f}{student}"] if 0 < count < FEW else []
+        notes += [f"few seeds: {count:.0f}{student}"] if 0 < count < MIN_UNITS_WITHOUT_NOTE else []
         heavy = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean"
-        notes += [heavy if index > 0.0 else "infinite values"] if index < HEAVY else []
+        notes += [heavy if index > 0.0 else "infinite values"] if index < kernels.HEAVY_TAIL_INDEX else []
         return "; ".join([*notes, "the interval of std is too short for skewed values"] if std and count else notes)
 
-    with np.errstate(invalid="ignore"):  # comparisons with NaN
-        numbers = (found[each] for each in (*_TAILS, *RUNS))
+    with np.errstate(invalid="ignore"):  # NaN in comparisons
+        numbers = (found[each] for each in (*_TAIL_STATISTICS, *RUN_COUNTS))
         note = xr.apply_ufunc(describe, *numbers, vectorize=True, output_dtypes=[object])
     return found.drop_vars("units with a value").assign({NOTE: note})
 
@@ -317,19 +319,19 @@ def _are_two_valued(values: xr.DataArray) -> bool:
     return next(decisions, False) and all(decisions)
 
 
-def _describe_statistic(of: str, kind: str, how: Interval, pooled: bool, share: bool) -> str:
+def _describe(of: str, kind: str, how: Interval, pooled: bool, share: bool) -> str:
     """Return the long name of a statistic, interval or standard error."""
     text = find_kernel(of)[1]
-    if kind == _INTERVAL:
+    if kind == _CI_SUFFIX:
         method = how.chosen if of == how.of else Interval(of).chosen
         method = "percentile" if pooled and method == "bonett" else method  # units of several values
         label = "Wilson" if share else _METHODS.get(method, method)
         return f"{100.0 * how.confidence:g}% confidence interval ({label}) of the {text}"
-    return f"standard error of the {text}" if kind == _ERROR else text
+    return f"standard error of the {text}" if kind == _SE_SUFFIX else text
 
 
 def keep_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:
-    """Return the coordinates of `values` without the dimensions `dims`, in memory."""
+    """Return the coordinates of `values` that do not depend on the dimensions `dims`, in memory."""
     return {name: coord.compute() for name, coord in values.coords.items() if not set(coord.dims) & set(dims)}
 
 
@@ -354,12 +356,12 @@ def observed_orders(
     interval : Interval
         Confidence, resamples, seed and smallest number of units of the intervals.
     units, missing, planned
-        As in `evs.summary`.
+        `units`, `missing` and `planned` are as in `evs.summary`.
 
     Returns
     -------
     xarray.Dataset
-        The statistic, order, n_ok and n_planned along `along`, and slope and n_points.  If `over` is not empty, also
+        The statistic, order, n_ok and n_planned along `along`, and slope and n_points.  A non-empty `over` adds
         order_se, slope_se, order_ci and slope_ci.
 
     Raises
@@ -407,7 +409,7 @@ def observed_orders(
     laid_out = lay_out_units(values, check_dimensions(values, dims), units, planned)
 
     def on_points(samples: Array, once: Bools) -> list[Array]:
-        pooled = laid_out.units(samples, once)
+        pooled = laid_out.get_complete_units(samples, once)
         shape = pooled.shape[:-3]
         of_order, of_slope, counts = np.full((*shape, len(steps)), np.nan), np.full(shape, np.nan), np.zeros(shape)
         for place in np.ndindex(*shape):
@@ -425,7 +427,7 @@ def observed_orders(
     outputs = {"order_se": (along,), "slope_se": (), "units": ()}
     errors_of = reduce_blocks(values, laid_out.dims, on_points, outputs, along=[along], runs=laid_out.runs)
     # for n - 1 = 0 there is no quantile, and the standard error is NaN
-    t = kernels.student_quantile(np.maximum(errors_of["units"], 2.0), interval.confidence)
+    t = kernels.compute_student_quantile(np.maximum(errors_of["units"], 2.0), interval.confidence)
     for name in ("order", "slope"):
         error = errors_of[f"{name}_se"].transpose(*data[name].dims)
         data[f"{name}_se"] = error.assign_attrs(long_name=f"standard error of the {names[name]}")
@@ -437,7 +439,7 @@ def observed_orders(
 
 
 def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
-    """Return the values with the dependent parameter `along` as a dimension in place of its axis."""
+    """Replace the axis of the dependent parameter `along` by a dimension with the name of the parameter."""
     if along in values.dims or along not in values.coords or values.coords[along].ndim != 1:
         return values
     return values.swap_dims({next(iter(values.coords[along].dims)): along})
@@ -446,7 +448,7 @@ def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
 def compute_orders(errors: Array, steps: Array) -> tuple[Array, Array, Counts]:
     """Return the order (..., n), slope (...) and the number of points (...) of errors (..., n) at steps (n,)."""
     ok = np.isfinite(errors) & (errors > 0.0)
-    logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)  # 1 has a logarithm, and is masked below
+    logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)  # `ok` masks the ones below
     order = np.full(errors.shape, np.nan)
     np.divide(np.diff(logs), np.diff(log_steps), out=order[..., 1:], where=ok[..., 1:] & ok[..., :-1])
     n = ok.sum(axis=-1, dtype=np.int64)

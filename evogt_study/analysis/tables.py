@@ -18,13 +18,13 @@ import xarray as xr
 from evogt_study.analysis import runs as study_runs
 from evogt_study.analysis import statistics as estimates
 from evogt_study.analysis.comparison import check_paired_dimensions
-from evogt_study.analysis.runs import DRAWN, find_position, list_headings, list_labels
-from evogt_study.analysis.sensitivity import OTHER, PARAMETER, STATUS, check_known, sensitivity
-from evogt_study.analysis.statistics import BOUND, COUNTS, NOTE, check_options, reduce_blocks, summary
+from evogt_study.analysis.runs import SEED, find_position, list_headings, list_labels
+from evogt_study.analysis.sensitivity import OTHER, PARAMETER, STATUS, check_indices, sensitivity
+from evogt_study.analysis.statistics import BOUND, NOTE, UNIT_COUNTS, check_options, reduce_blocks, summary
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import kernels
-from evogt_study.inference.intervals import Interval, ratio_interval
-from evogt_study.inference.kernels import HEAVY, Array, Bools, Counts, sum_units
+from evogt_study.inference.intervals import Interval, compute_ratio_interval
+from evogt_study.inference.kernels import Array, Bools, Counts, sum_units
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import HEADLINE, RUN_METADATA
 from evogt_study.text import escape_text
@@ -33,10 +33,10 @@ NOTATIONS = ("auto", "scientific", "plain")
 FORMATS = ("text", "markdown", "latex", "csv")
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {character: "\\" + character for character in "_%&#${}"}
-# LaTeX macro for two-line entries, which several tables of a document may define
-MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
+# LaTeX macro for an entry of two lines (several tables of a document may define it)
+MEAN_STD_MACRO = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
 EOC = "EOC"  # heading of an order: experimental order of convergence
-DEFAULT_OVER, _NONE = ("seed",), "none"  # of `over`, and its value for single runs
+DEFAULT_OVER, _NONE = ("seed",), "none"  # default of `over`, and the value of `over` for single runs
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class NumberFormat:
         if value == 0.0 and auto:
             return "0"
         plain = self.notation == "plain" or (auto and 1e-3 <= abs(float(text)) < 1e4)
-        # the "f" of a float has a fixed number of decimals
+        # the format "f" of a float has a fixed number of decimals
         return format(Decimal(text), "f") if plain and math.isfinite(value) else text
 
     def latex(self, value: float) -> str:
@@ -82,7 +82,7 @@ class Column(NamedTuple):
     n_planned: Counts
     is_ratio: bool = False
 
-    def show_cell(self, row: int, form: NumberFormat, *, latex: bool) -> str:
+    def format_cell(self, row: int, form: NumberFormat, *, latex: bool) -> str:
         """Return all statistics of a row in the form "mean (std) [interval] k/n"."""
         if not self.n_planned[row]:
             return "--" if latex else ""
@@ -120,7 +120,7 @@ class Table(NamedTuple):
         return text + ("; k/n: of n planned runs, k have a value" if some else "")
 
     def flatten(self, form: NumberFormat) -> tuple[list[str], list[list[str]]]:
-        """Return the header and rows with one cell for each number, each column followed by its k/n."""
+        """Return the header and rows with one cell for each number.  A cell k/n follows the numbers of a column."""
         header, body = [*self.names], [[*head] for head in self.heads]
         for column in self.columns:
             ends = {1: ("",), 2: (" lower", " upper")}
@@ -139,13 +139,13 @@ class Table(NamedTuple):
             return render_table(*self.flatten(numbers), form)
         latex = form == "latex"
         body = [
-            [*head, *(column.show_cell(row, numbers, latex=latex) for column in self.columns)]
+            [*head, *(column.format_cell(row, numbers, latex=latex) for column in self.columns)]
             for row, head in enumerate(self.heads)
         ]
         text = render_table([*self.names, *(each.heading for each in self.columns)], body, form, len(self.names))
         if not latex:
             return f"{text}\n\n{self.legend}"
-        macro = f"{MEANSTD}\n" if r"\meanstd" in text else ""
+        macro = f"{MEAN_STD_MACRO}\n" if r"\meanstd" in text else ""
         return f"% {self.legend}; needs the package booktabs\n{macro}{text}"
 
 
@@ -153,7 +153,7 @@ def make_table(
     statistics: xr.Dataset, columns: Sequence[str] = (), names: Sequence[str] | None = None,
     ratio: xr.Dataset | None = None,
 ) -> Table:  # fmt: skip
-    """Return the planned rows of a summary, with `columns` across.  Medians come first if a mean is unreliable."""
+    """Return the table of a summary with a column for each value of the axes `columns`."""
     dims = [str(dim) for dim in statistics["n_ok"].dims]
     names = [dim for dim in dims if dim not in columns] if names is None else list(names)
     order = _order_dimensions(statistics, [*names, *columns], dims)
@@ -170,14 +170,14 @@ def make_table(
     labels = [tuple(text_label(to_canonical(each)) for each in row) for row in zip(*heads, strict=True)] or [()]
     headings = [" ".join(each) for each in product(*(list_headings(statistics, name) for name in columns))]
     data, shape = statistics.transpose(*order, *columns, ...), (len(labels), len(headings))
-    n_ok, n_planned = (data[name].values.reshape(shape) for name in COUNTS)
+    n_ok, n_planned = (data[name].values.reshape(shape) for name in UNIT_COUNTS)
     kept = np.flatnonzero(n_planned.any(axis=1))
     values = {
         str(name): np.reshape(each.values, (*shape, *([2] if BOUND in each.dims else []))).astype(float)
         for name, each in data.data_vars.items()
-        if name not in (*COUNTS, "largest_share", "tail_index", NOTE)
+        if name not in (*UNIT_COUNTS, "largest_share", "tail_index", NOTE)
     }
-    if NOTE in data and "tail_index" in data and bool((data["tail_index"] < HEAVY).any()):  # a mean is not known
+    if NOTE in data and "tail_index" in data and bool((data["tail_index"] < kernels.HEAVY_TAIL_INDEX).any()):
         values = dict(sorted(values.items(), key=lambda item: not item[0].startswith("median")))
     notes = data[NOTE].values.ravel()[kept].tolist() if NOTE in data and not columns else []
     found = [
@@ -187,13 +187,13 @@ def make_table(
     if ratio is not None:
         data = ratio.transpose(*order, ...)
         shown = {"": data["ratio_of_means"].values.ravel()[kept], " ": data["ratio_ci"].values.reshape(-1, 2)[kept]}
-        n_ok, n_planned = (data[name].values.ravel()[kept] for name in COUNTS)
+        n_ok, n_planned = (data[name].values.ravel()[kept] for name in UNIT_COUNTS)
         found.append(Column(ratio.attrs["name"], shown, n_ok, n_planned, is_ratio=True))
     return Table(tuple(names), tuple(labels[i] for i in kept), tuple(found), tuple(notes))
 
 
 def _order_dimensions(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> list[str]:
-    """Return the dimensions in the order of the row and column names.  Raises InputError for unsuitable names."""
+    """Return the dimensions in the order of the names.  Raises InputError for unknown, repeated or missing names."""
     followers = [str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims]
     unknown = [name for name in names if name not in dims and name not in followers]
     if unknown:
@@ -210,7 +210,7 @@ def _order_dimensions(data: xr.Dataset, names: Sequence[str], dims: Sequence[str
 def render_table(header: Sequence[str], body: Sequence[Sequence[str]], form: str, n_heads: int | None = None) -> str:
     """Return a table in one of `FORMATS`.  In LaTeX, the first `n_heads` cells are text without repeated values."""
     check_options(format=(form, FORMATS))
-    kept = "\n" if form == "csv" else ""  # which is quoted there
+    kept = "\n" if form == "csv" else ""  # CSV quotes line breaks
     header, *body = ([escape_text(cell, kept) for cell in row] for row in (header, *body))
     if form == "csv":
         file = io.StringIO()
@@ -255,8 +255,8 @@ class TableRequest:
     incomplete: str = "blocks"
 
 
-def summary_table(data: xr.Dataset, request: TableRequest) -> str:
-    """Return the table of a request, in its format.  Raises InputError for unknown names."""
+def make_summary_table(data: xr.Dataset, request: TableRequest) -> str:
+    """Return the text of the table of a request.  Raises InputError for unknown names."""
     check_options(format=(request.form, FORMATS))
     values, statistics = summarise_variables(data, request)
     ratio, pair = None, tuple(request.ratio.split("/", 1))
@@ -265,7 +265,7 @@ def summary_table(data: xr.Dataset, request: TableRequest) -> str:
             message = "`ratio` must be first/second, two values of one axis across (use e.g. --columns dictionary)"
             raise InputError(f"{message}, got {request.ratio!r}")
         dim, planned = request.columns[0], data["run_key"]
-        found = {name: ratio_of_means(each, dim, pair, request, planned) for name, each in values.items()}
+        found = {name: compute_ratio_of_means(each, dim, pair, request, planned) for name, each in values.items()}
         ratio = _join_statistics(found).assign_attrs(name=request.ratio)
     table = make_table(_join_statistics(statistics), request.columns, request.rows, ratio)
     if not request.columns:
@@ -325,7 +325,7 @@ def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
     return names or (known[0],)
 
 
-def ratio_of_means(
+def compute_ratio_of_means(
     values: xr.DataArray, dim: str, pair: Sequence[str], request: TableRequest, planned: xr.DataArray | None
 ) -> xr.Dataset:
     """Return the ratio of the means of two axis values over common units, with its bootstrap-t interval."""
@@ -339,18 +339,18 @@ def ratio_of_means(
         pairs = np.asarray(once.all(axis=-2))
         there = pairs & ~np.isnan(samples).any(axis=-2)
         with np.errstate(invalid="ignore", over="ignore"):
-            sides = (laid_out.blocks(np.where(there, samples[..., side, :], np.nan)) for side in (0, 1))
+            sides = (laid_out.split_units(np.where(there, samples[..., side, :], np.nan)) for side in (0, 1))
             above, below = (np.divide(*sum_units(each)) for each in sides)
         rows = [each.reshape(-1, each.shape[-1]) for each in (above, below)]
-        limits = ratio_interval(rows[0], rows[1], request.interval, logarithmic=True)
+        limits = compute_ratio_interval(rows[0], rows[1], request.interval, logarithmic=True)
         limits[kernels.count(rows[0]) < request.interval.min_units] = np.nan
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = kernels.mean(above) / kernels.mean(below)
-        planned_units, found = (laid_out.blocks(each).sum(axis=-1) for each in (pairs, there))
+        planned_units, found = (laid_out.split_units(each).sum(axis=-1) for each in (pairs, there))
         counts = [(planned_units > 0) & (found == planned_units), planned_units > 0]
         return [ratio, limits.reshape(*ratio.shape, 2), *(each.sum(axis=-1).astype(float) for each in counts)]
 
-    outputs = {"ratio_of_means": (), "ratio_ci": (BOUND,), **dict.fromkeys(COUNTS, ())}
+    outputs = {"ratio_of_means": (), "ratio_ci": (BOUND,), **dict.fromkeys(UNIT_COUNTS, ())}
     found = reduce_blocks(values, laid_out.dims, on_pairs, outputs, along=[dim], runs=laid_out.runs)
     return found.assign_coords(estimates.keep_coordinates(values, [dim, *over]) | estimates.BOUNDS)
 
@@ -378,7 +378,7 @@ def format_comparison(found: xr.Dataset) -> str:
     return "\n".join([*sentences, "", render_table(header, body, "text"), *lines])
 
 
-def eoc_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
+def make_order_table(data: xr.Dataset, request: TableRequest, along: str = "") -> str:
     """Return the table of observed orders of the first variable, by default along the only numeric axis."""
     values = data[find_variables(data, *request.variables)[0]]
     over = [dim for dim in request.over if dim in values.dims]
@@ -429,21 +429,21 @@ def format_shares(
     """Return the table of the sensitivity of a variable over a sample, by default over the only sample."""
     values = data[variable if variable == STATUS else find_variables(data, variable)[0]]
     options: Any = {"interval": request.interval, "missing": request.missing, "planned": data["run_key"]}
-    found = check_known(sensitivity(values, over, log=log, **options), values)
+    found = check_indices(sensitivity(values, over, log=log, **options), values)
     return format_sensitivity(found, request.form, replace(request.numbers, notation="plain"))
 
 
 def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
     """Return the tables of `sensitivity`, with the largest index first and the seed last, then pairs and notes."""
     by = next(found[name] for name in ("total", "shapley", "mu_star") if name in found)
-    largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
+    largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # NaN comes last
     order = np.argsort(-largest, kind="stable")
     found = found.isel({dim: order for dim in (PARAMETER, OTHER) if dim in found.dims})
     columns = ("first_order", "total", "shapley", "mu", "mu_star", "sigma")
     tables = [found[[name for each in columns for name in (each, f"{each}_ci") if name in found]]]
     if "seed_share" in found:
         row = found[["seed_share", "seed_share_ci"]].rename(seed_share="total", seed_share_ci="total_ci")
-        row = row.expand_dims({PARAMETER: [DRAWN]})
+        row = row.expand_dims({PARAMETER: [SEED]})
         tables[0] = xr.concat([tables[0], row], PARAMETER, coords="minimal", compat="override", join="outer")
     if "second_order" in found:
         pairs = found[["second_order", "second_order_ci"]].stack(pair=[PARAMETER, OTHER], create_index=False)
@@ -453,9 +453,9 @@ def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFor
         tables += [pairs] if pairs.sizes[PARAMETER] else []
     parts = []
     for table in tables:
-        counts = {name: found[name].expand_dims({PARAMETER: table[PARAMETER].values}, -1) for name in COUNTS}
+        counts = {name: found[name].expand_dims({PARAMETER: table[PARAMETER].values}, -1) for name in UNIT_COUNTS}
         header, body = make_table(table.assign(counts)).flatten(numbers)
-        for cells in (each for each in body if each[header.index(PARAMETER)] == DRAWN):  # only the share is known
+        for cells in (each for each in body if each[header.index(PARAMETER)] == SEED):  # a seed has only one share
             named = zip(header, cells, strict=True)
             cells[:] = ["" if name.startswith("first_order") else cell for name, cell in named]
         parts.append(render_table(header, body, form))

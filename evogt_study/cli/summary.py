@@ -84,7 +84,7 @@ def summary(
         raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
     from evogt_study.analysis.runs import select_point
     from evogt_study.analysis.statistics import IncompleteWarning
-    from evogt_study.analysis.tables import NumberFormat, TableRequest, summarise_variables, summary_table
+    from evogt_study.analysis.tables import NumberFormat, TableRequest, make_summary_table, summarise_variables
     from evogt_study.inference.intervals import Interval
     from evogt_study.schema.variables import list_accuracy_warnings
 
@@ -99,15 +99,15 @@ def summary(
 
             print_text(format_shares(runs, sensitivity, request, over, log))
         elif orders is not None:
-            from evogt_study.analysis.tables import eoc_table
+            from evogt_study.analysis.tables import make_order_table
 
-            print_text(eoc_table(runs, request, "" if orders == _ANY else orders))
+            print_text(make_order_table(runs, request, "" if orders == _ANY else orders))
         elif as_json:
             made = summarise_variables(runs, request)[1]
             found = {name: _list_points(each, each["n_ok"].dims) for name, each in made.items()}
             display.print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
-            print_text(summary_table(runs, request))
+            print_text(make_summary_table(runs, request))
     display.print_warning(list_accuracy_warnings(data))
 
 

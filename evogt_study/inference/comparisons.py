@@ -1,8 +1,8 @@
 """Test each pair of samples on common units, and invert the tests to confidence intervals.
 
-A win has the sign test, Clopper and Pearson's interval and the order-statistics interval of the median.  A mean has
-Student's t of paired differences.  A leader wins each of its tests at the level alpha, which bounds the error of all
-tests together (Berger, Technometrics 24, 1982).
+Wins use the sign test, Clopper and Pearson's interval and the order-statistics interval of the median.  Means use
+Student's t of paired differences.  A significant leader wins each of its tests at the level alpha, so alpha bounds the
+error of all tests together (Berger, Technometrics 24, 1982).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from evogt_study.inference.kernels import Array, Bools, divide
 
 ESTIMANDS = WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
 RATIO, DIFFERENCE, SHARE, MARGIN = "ratio", "difference", "share", "margin"  # margin: wins less losses per run
-MIN_UNITS = {WIN: 6, GEOMETRIC_MEAN: 3, MEAN: 8}  # to reject at 5 % by signs; to see the skewness of differences
+MIN_UNITS = {WIN: 6, GEOMETRIC_MEAN: 3, MEAN: 8}  # 6 signs can reject at 5 %, and 8 differences show skewness
 Ends = tuple[float, float]
 
 
 class Pairs(NamedTuple):
-    """Tests that sample i beats sample j, each (L, L).  `ahead` is wins less losses, or the difference of means."""
+    """Tests of sample i against sample j, each (L, L).  `ahead` is wins less losses, or the difference of means."""
 
     p: Array
     ahead: Array
@@ -35,27 +35,27 @@ class Pairs(NamedTuple):
 
 
 def compute_sign_p(wins: npt.ArrayLike, losses: npt.ArrayLike) -> Array:
-    """Return the two-sided p-value of the exact sign test, or 1 if there is neither a win nor a loss."""
+    """Return the two-sided p-value of the exact sign test, or 1 without wins and losses."""
     few, total = np.minimum(wins, losses).astype(float), np.add(wins, losses).astype(np.int64)
     tail = scipy.special.bdtr(few, np.maximum(total, 1), 0.5)
     return np.asarray(np.where(total > 0, np.minimum(1.0, 2.0 * tail), 1.0))
 
 
 def compute_win_interval(wins: int, n: int, alpha: float) -> Ends:
-    """Return Clopper and Pearson's interval, which excludes 1/2 if and only if the sign test rejects at `alpha`."""
+    """Return Clopper and Pearson's interval of the probability of a win, from `wins` wins in `n` units."""
     low = float(scipy.special.betaincinv(wins, n - wins + 1, alpha / 2)) if wins else 0.0
     return low, float(scipy.special.betaincinv(wins + 1, n - wins, 1 - alpha / 2)) if wins < n else 1.0
 
 
 def compute_median_interval(differences: Array, alpha: float) -> Ends:
-    """Return the order-statistics interval of the median, which inverts the sign test, or NaN for too few values."""
+    """Return the order-statistics interval of the median of `differences`, or NaN for too few values."""
     n, ordered = len(differences), np.sort(differences)
     k = int((2.0 * scipy.special.bdtr(np.arange(n // 2 + 1.0), n, 0.5) <= alpha).sum()) - 1
     return (np.nan, np.nan) if k < 0 else (float(ordered[k]), float(ordered[n - k - 1]))
 
 
 def compute_fieller_interval(above: Array, below: Array, alpha: float) -> Ends | None:
-    """Return Fieller's interval, all r at which Student's test accepts mean(above - r below) = 0, or None."""
+    """Return Fieller's interval of mean(above) / mean(below), or None if the interval has no bounds."""
     t = scipy.special.stdtrit(len(above) - 1.0, 1 - alpha / 2)
     (over, both), (_, under) = np.cov(above, below) * t**2 / len(above)
     a, half, rest = below.mean() ** 2 - under, above.mean() * below.mean() - both, above.mean() ** 2 - over
@@ -65,8 +65,8 @@ def compute_fieller_interval(above: Array, below: Array, alpha: float) -> Ends |
     return float((half - root) / a), float((half + root) / a)
 
 
-def holm(p: Array) -> Array:
-    """Return p-values with Holm's adjustment for multiple tests (1979), and keep NaN."""
+def adjust_p_values(p: Array) -> Array:
+    """Return p-values with Holm's adjustment for multiple tests (1979).  NaN stays NaN."""
     found, known = np.full(p.shape, np.nan), np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
     found[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0)
@@ -74,15 +74,15 @@ def holm(p: Array) -> Array:
 
 
 def find_holm_levels(p: Array, alpha: float) -> Array:
-    """Return the level of each test, so that all tests reject as `holm` does at the level `alpha`."""
+    """Return the level of each test at which the tests reject like Holm's procedure at the level `alpha`."""
     found, order = np.full(p.shape, alpha), np.argsort(p, kind="stable")  # NaN come last
-    count, rejected = int((~np.isnan(p)).sum()), int((holm(p) <= alpha).sum())
+    count, rejected = int((~np.isnan(p)).sum()), int((adjust_p_values(p) <= alpha).sum())
     found[order[:count]] = alpha / (count - np.minimum(np.arange(count), rejected))
     return found
 
 
 def compute_unit_margins(losses: Array, planned: Bools) -> Array:
-    """Return wins less losses per run of each pair and unit, (L, U, k) -> (L, L, U).  A failed run is infinite."""
+    """Return wins less losses per run of each pair and unit, (L, U, k) -> (L, L, U).  A failed run loses."""
     found = np.empty((len(losses), *losses.shape[:2]))
     for i, own in enumerate(losses):
         both = planned[i] & planned
@@ -109,7 +109,7 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
         d = d[np.isfinite(d)]
         n[i, j], wins[i, j], losses[i, j] = len(d), (d < 0).sum(), (d > 0).sum()
         ahead[i, j] = -d.mean() if len(d) else -np.inf
-        tail = 0.0  # the skewness where i is worse: n > 25 times its square (Cochran, Sampling Techniques, 2.15)
+        tail = 0.0  # skewness towards i, needs n > 25 tail^2 (Cochran, Sampling Techniques, 2.15)
         if of == MEAN and ahead[i, j] > 0 and d.std() > 0.0:
             tail = max(float(((d - d.mean()) ** 3).mean() / d.std() ** 3), 0.0)
         if len(d) < MIN_UNITS[of]:
@@ -128,7 +128,7 @@ def compare_means(units: Array, sign: int, of: str, failed: Bools, names: tuple[
 
 
 def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp], units: Array) -> tuple[int, list[int]]:
-    """Return the leader of the samples `part`, and its rivals, closest first.  Medians of `units` (L, U) break ties."""
+    """Return the leader of the samples `part` and its rivals, closest first.  Medians of `units` (L, U) break ties."""
     p, ahead = pairs.p[np.ix_(part, part)].copy(), pairs.ahead[np.ix_(part, part)].copy()
     np.fill_diagonal(p, 0.0)
     np.fill_diagonal(ahead, np.inf)
@@ -139,13 +139,12 @@ def find_leader(pairs: Pairs, alpha: float, part: npt.NDArray[np.intp], units: A
     return int(part[lead]), [int(part[each]) for each in rivals]
 
 
-# both numbers agree with the sign test
 def estimate_effect_of_wins(
     first: Array, second: Array, margins: Array, scale: str, alpha: float, worst: float
 ) -> tuple[float, Ends]:
-    """Return the effect of the first sample over the second and its interval.  `worst` replaces failed runs."""
+    """Return the effect of the first sample over the second and its interval.  Both agree with the sign test."""
     decided = ~np.isnan(margins) & (margins != 0)
-    if scale == SHARE:  # McNemar: from the units that differ alone
+    if scale == SHARE:  # McNemar uses only the units that differ
         n, wins, count = int((~np.isnan(margins)).sum()), int((margins > 0).sum()), int(decided.sum())
         part = (-1.0 if worst > 0 else 1.0) * count / max(n, 1)
         low, high = sorted(part * (2.0 * end - 1.0) for end in compute_win_interval(wins, count, alpha))
@@ -161,7 +160,7 @@ def estimate_effect_of_wins(
 def estimate_effect_of_means(
     first: Array, second: Array, of: str, scale: str, alpha: float
 ) -> tuple[float, Ends] | None:
-    """Return the effect of means of paired units and its interval, or None if a ratio has no bounded interval."""
+    """Return the effect of the means of paired units and its interval, or None if a ratio has no bounded interval."""
     both = np.isfinite(first) & np.isfinite(second)
     x, y = first[both], second[both]
     if of == MEAN and scale == RATIO:

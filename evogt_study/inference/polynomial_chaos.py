@@ -1,4 +1,4 @@
-"""Fit products of polynomials of ranks to any sample by least squares, for Sobol indices and Shapley effects.
+"""Compute Sobol indices and Shapley effects from least-squares fits of polynomials to a sample.
 
 A quasi-norm limits the degrees (Blatman & Sudret, J. Comput. Phys. 230, 2011).  Leave-one-out errors choose the terms.
 """
@@ -15,23 +15,23 @@ import numpy as np
 import scipy  # it imports scipy.linalg at the first use, which takes 0.04 s
 
 from evogt_study.errors import InputError
-from evogt_study.inference.kernels import Array, student_quantile
+from evogt_study.inference.kernels import Array, compute_student_quantile
 from evogt_study.inference.sensitivity import Moments, compute_noise_grams
 
 Term = tuple[tuple[int, int], ...]  # a product of polynomials, given by (parameter, degree) of each factor
-MIN_POINTS = 20  # a straight line in each of three parameters has six points a term
-POINTS_A_TERM = 3  # leave-one-out favours fits of fewer, but they have large errors
-_MAX_TERMS = 300  # a fit of 1,000 points in 0.2 s, and more did not lower the errors of Ishigami and g-function
-_MAX_NUMBERS = 2**24  # points times terms: 128 MB
+MIN_POINTS = 20  # a linear fit in three parameters has six points for each term
+MIN_POINTS_PER_TERM = 3  # fits with fewer points for each term have large errors
+_MAX_TERMS = 300  # 0.2 s for 1,000 points: more terms did not lower the errors of Ishigami and g-function
+_MAX_NUMBERS = 2**24  # largest matrix of points and terms: 128 MB
 _MAX_DEGREE = 20
-_NORMS = (1.0, 0.75, 0.5)  # quasi-norms of a term's degree: the smaller, the fewer mixed terms
+_QUASI_NORMS = (1.0, 0.75, 0.5)  # smaller quasi-norms of the degrees leave fewer mixed terms
 MAX_FACTORS = 3  # 20 parameters have 1,140 triples already
-MAX_SHAPLEY = 8  # parameters, which need a fit for each of their 2^D subsets
+MAX_SHAPLEY = 8  # D parameters need a fit for each of 2^D subsets
 JACKKNIFE_GROUPS = 20  # groups of points that the jackknife of Shapley effects leaves out
 
 
 class ChaosFit(NamedTuple):
-    """A fit with coefficients (M, R) = inverse (M, n) y, leave-one-out residuals `left` (n, R) and their `error`."""
+    """Fit of M terms with coefficients (M, R) = inverse (M, n) y and leave-one-out residuals `left` (n, R)."""
 
     terms: Sequence[Term]
     inverse: Array
@@ -42,11 +42,11 @@ class ChaosFit(NamedTuple):
 
 
 class Bases:
-    """Polynomial bases for points (n, D) with their QR factors, by total degree only if `simple`."""
+    """Polynomial bases for points (n, D) with their QR factors.  If `simple`, use only the total degree."""
 
     def __init__(self, points: Array, *, simple: bool = False) -> None:
         polynomials = [_make_polynomials(column) for column in points.T]
-        degrees, norms = [len(each) - 1 for each in polynomials], _NORMS[:1] if simple else _NORMS
+        degrees, norms = [len(each) - 1 for each in polynomials], _QUASI_NORMS[:1] if simple else _QUASI_NORMS
         self.bases: list[tuple[Sequence[Term], Sequence[int], Array, Array]] = []  # with ends of degrees, Q and R
         for terms, ends in _iterate_bases(degrees, len(points), norms):
             matrix = np.ones((len(points), len(terms) + 1))
@@ -78,9 +78,9 @@ class Bases:
 
 
 def compute_fit_moments(bases: Bases, parameters: int, y: Array, runs: float, *, fresh: bool) -> tuple[Moments, float]:
-    """Return moments of y (n, R) at the points of `bases` with `runs` runs each, and the unexplained mean square.
+    """Return the moments of y (n, R) at n points with `runs` runs each, and the unexplained mean square.
 
-    Squared coefficients, less their variances, give S_j V and T_j V (Sudret, Reliab. Eng. Syst. Saf. 93, 2008).
+    Sums of squared coefficients, less their variances, are S_j V and T_j V (Sudret, Reliab. Eng. Syst. Saf. 93, 2008).
     """
     (n, r), fit = y.shape, bases.fit(y)
     used = np.zeros((parameters, len(fit.terms)), dtype=bool)
@@ -92,7 +92,7 @@ def compute_fit_moments(bases: Bases, parameters: int, y: Array, runs: float, *,
     residuals = y - mean[:, None]
     seeds = (residuals**2).sum(axis=1) / max(r - 1, 1)
     mixed = ((residuals - residuals.mean(axis=0)) ** 2).sum(axis=1) * n / (n - 1) / max(r - 1, 1)
-    if r > 1 and not fresh:  # what seeds move alike at neighbouring points, so that no point left out shows it
+    if r > 1 and not fresh:  # leave-one-out residuals do not show equal effects of a seed at neighbouring points
         apart = ((fit.left - fit.left.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
         rough = fit.inverse**2 @ apart / (r * (r - 1))
         smooth = np.maximum(0.0, sums @ (fit.coefficients.var(axis=1, ddof=1) / r - rough))
@@ -112,7 +112,7 @@ def compute_fit_moments(bases: Bases, parameters: int, y: Array, runs: float, *,
 
 
 def compute_shapley_effects(points: Array, y: Array, confidence: float) -> tuple[Array, Array]:
-    """Return Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) of y (n,), and Var E[y | x_j] / V."""
+    """Return Shapley effects (Owen, SIAM/ASA J. Uncertain. Quantif. 2, 2014) and Var E[y | x_j] / V of y (n,)."""
     d = points.shape[1]
     if d > MAX_SHAPLEY:
         raise InputError(f"`parameters` must be at most {MAX_SHAPLEY} for Shapley effects, got {d}")
@@ -130,14 +130,14 @@ def compute_shapley_effects(points: Array, y: Array, confidence: float) -> tuple
 
     whole, group = numbers(np.ones(len(y), dtype=bool)), np.random.default_rng(0).permutation(len(y)) % JACKKNIFE_GROUPS
     left = np.array([numbers(group != each) for each in range(JACKKNIFE_GROUPS)])
-    half = student_quantile(JACKKNIFE_GROUPS, confidence) * np.sqrt((JACKKNIFE_GROUPS - 1) * left.var(axis=0))
+    half = compute_student_quantile(JACKKNIFE_GROUPS, confidence) * np.sqrt((JACKKNIFE_GROUPS - 1) * left.var(axis=0))
     parts = np.column_stack([whole, np.maximum(whole - half, 0.0), np.minimum(whole + half, 1.0)])
     return parts[:d], parts[d:]
 
 
 def _compute_left_out_residuals(q: Array, outputs: Array) -> Array:
-    """Return leave-one-out residuals (n, L), which are (y - Q Q^T y) / (1 - h) with the leverages h."""
-    # a point that alone decides a term has leverage one, and no residual
+    """Return the leave-one-out residuals (y - Q Q^T y) / (1 - h) with the leverages h, (n, L)."""
+    # a point that alone determines a term has leverage one and no residual
     leverage = np.minimum((q**2).sum(axis=1), 1.0 - 1e-9)
     return np.asarray((outputs - q @ (q.T @ outputs)) / (1.0 - leverage)[:, None])
 
@@ -149,16 +149,16 @@ def _make_polynomials(column: Array) -> Array:
     degree = min(_MAX_DEGREE, len(values) - 1)
     legendre = np.polynomial.legendre.legvander(2.0 * ranks - 1.0, degree)
     q, r = np.linalg.qr(legendre)
-    # QR leaves signs open: with these the polynomials rise, as Legendre's do
+    # with these signs, the polynomials rise like Legendre's
     return np.asarray((q * np.sign(np.diag(r))).T * np.sqrt(len(column)))
 
 
 def _iterate_bases(
     degrees: Sequence[int], points: int, norms: Sequence[float]
 ) -> Iterator[tuple[list[Term], list[int]]]:
-    """Yield candidate bases, by quasi-norm and number of factors, with polynomials up to `degrees`."""
-    # one less, for the constant
-    most, seen = min(points // POINTS_A_TERM - 1, _MAX_TERMS, _MAX_NUMBERS // points), set[tuple[Term, ...]]()
+    """Yield the terms of candidate bases with polynomials up to `degrees`, and the number of terms at each degree."""
+    # less one term for the constant
+    most, seen = min(points // MIN_POINTS_PER_TERM - 1, _MAX_TERMS, _MAX_NUMBERS // points), set[tuple[Term, ...]]()
     for factors in range(1, min(MAX_FACTORS, len(degrees)) + 1):
         for norm in norms if factors > 1 else norms[:1]:
             terms, ends = list[Term](), list[int]()
@@ -181,10 +181,10 @@ def _iterate_bases(
                 yield terms, ends
 
 
-@lru_cache(maxsize=1024)  # all bases of all numbers have the same, and sorting them out takes longer than a fit
+@lru_cache(maxsize=1024)  # all bases share these exponents, which take longer than a fit
 def _list_exponents(degree: int, norm: float, count: int) -> tuple[tuple[int, ...], ...]:
     """Return degrees of `count` factors whose quasi-norm is in (degree - 1, degree]."""
-    least, most = degree - 1 + 1e-9, degree + 1e-9  # a quasi-norm of whole numbers is one up to rounding
+    least, most = degree - 1 + 1e-9, degree + 1e-9  # rounding of integer quasi-norms
     return tuple(
         each
         for each in product(range(1, degree + 1), repeat=count)

@@ -1,7 +1,7 @@
 """Split a variance among parameters and seeds, compute elementary effects and test the dependence of parameters.
 
-E_u(i, s) is the effect of a subset u of the parameters at point i for seed s.  In K_u[s, s'] = mean_i E_u(i, s) E_u(i,
-s'), two different seeds estimate the component of the mean, and the rest of the diagonal the component of the seeds.  A
+E_u(i, s) is the effect of a subset u of the parameters at point i for seed s, and K_u[s, s'] = mean_i E_u(i, s)
+E_u(i, s').  Different seeds estimate the component of the mean, and the diagonal adds the component of the seeds.  A
 part (3,) is a component or a share with its limits, which add as in Zou & Donner (Stat. Med. 27, 2008).
 """
 
@@ -18,24 +18,24 @@ import scipy  # it imports scipy.stats at the first use
 from evogt_study.errors import InputError
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.kernels import Array, normal_quantile, student_quantile
+from evogt_study.inference.kernels import Array, compute_normal_quantile, compute_student_quantile
 
 MIN_BLOCKS = 2  # fewer have no spread
-DEPENDENCE_BINS = 4  # ranges of equally many points, whose numbers the chi^2 test compares
-DEPENDENCE_LEVEL = 0.01  # level of all tests of independence of a sample together
-_MAX_ROUNDING = 8 * np.finfo(float).eps  # spread, relative to the largest, of one number that was rounded
+N_DEPENDENCE_BINS = 4  # ranges with equally many points for the chi^2 test
+DEPENDENCE_LEVEL = 0.01  # level of all tests of a sample together
+_MAX_ROUNDING = 8 * np.finfo(float).eps  # largest relative spread of one number after rounding
 Components = dict[tuple[int, ...], Array]  # a part of the variance for each subset of the axes
 
 
 def add_parts(parts: Iterable[Array]) -> Array:
-    """Return the sum of independent parts."""
+    """Return the sum of independent parts with its limits."""
     table = np.array([*parts], dtype=float).reshape(-1, 3)
     down, up = np.sqrt(((table[:, 1:] - table[:, :1]) ** 2).sum(axis=0))
     return np.array([0.0, -down, up]) + float(table[:, 0].sum())
 
 
 def divide_parts(part: Array, rest: Array) -> Array:
-    """Return part / (part + rest), with limits that combine the limits of both."""
+    """Return part / (part + rest), with limits from the limits of both."""
 
     def ratio(a: float, b: float, none: float) -> float:
         return max(a, 0.0) / (max(a, 0.0) + max(b, 0.0)) if max(a, b) > 0.0 else none
@@ -47,14 +47,14 @@ def divide_parts(part: Array, rest: Array) -> Array:
 
 
 def _make_square_part(square: float, noise: float, error: float, units: float, confidence: float) -> Array:
-    """Return a mean square less its noise, with Student's limits of the root, which is closer to normal."""
-    half = float(student_quantile(units, confidence)) * error
+    """Return a mean square less its noise, with Student's limits of the root mean square."""
+    half = float(compute_student_quantile(units, confidence)) * error
     bend = half**2 / (4.0 * square) if half < 4.0 * square else half
     return np.array([square, square - half + bend, square + half + bend]) - noise
 
 
 def _make_variance_part(value: float, freedom: float, confidence: float) -> Array:
-    """Return a variance with chi-squared limits for `freedom` degrees of freedom, or zero if it is not positive."""
+    """Return a variance with chi-squared limits for `freedom` degrees of freedom.  A negative variance becomes zero."""
     if not value > 0.0:
         return np.zeros(3)
     tails = np.array([0.5 + confidence / 2.0, 0.5 - confidence / 2.0])
@@ -66,10 +66,10 @@ def _centre_gram(gram: Array) -> Array:
 
 
 def estimate_mean_part(gram: Array, confidence: float, value: float | None = None) -> Array:
-    """Return the component of the mean over the seeds, by default from products of seeds, with its limits."""
+    """Return the variance component of the mean over the seeds from a Gram matrix, with its limits."""
     r = len(gram)
     noise = float(np.trace(_centre_gram(gram))) / (r - 1) / r
-    # twice the mean of the scores K 1 / R
+    # scores: twice the row means of K
     error = 2.0 * float(gram.mean(axis=1).std(ddof=1)) / np.sqrt(r)
     part = _make_square_part(float(gram.mean()), noise, error, r, confidence)
     return part if value is None else part + (value - part[0])
@@ -100,7 +100,7 @@ def compute_grid_effects(table: Array) -> Components:
 
 
 def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
-    """Fill gaps in values (N, R) with the setup mean, plus the seed effect if streams are `common`."""
+    """Fill gaps in values (N, R) with the setup mean, plus the seed effect for `common` streams."""
     there = np.isfinite(values)
     if few := int((there.sum(axis=1) < least).sum()):
         raise InputError(f"`values` must have {least} seeds with a value at each point, got fewer at {few} points")
@@ -115,15 +115,15 @@ def fill_gaps(values: Array, *, common: bool, least: int = 2) -> Array:
 
 
 def compute_grid_components(table: Array, *, fresh: bool, confidence: float) -> tuple[Components, dict[str, Array]]:
-    """Return components of all subsets of the axes of a table (n_1, ..., n_k, R), and components of the seeds."""
+    """Return the components of all subsets of the axes of a table (n_1, ..., n_k, R), and of the seeds."""
     table = table[..., np.isfinite(table).any(axis=tuple(range(table.ndim - 1)))]
     shape, r = table.shape[:-1], table.shape[-1]
     cells = table.reshape(-1, r)
     n = len(cells)
-    if r == 1:  # sums of squares as they are
+    if r == 1:  # a single seed has no noise to subtract
         return {u: np.full(3, (e**2).mean()) for u, e in compute_grid_effects(table).items() if u}, {}
     full = compute_grid_effects(fill_gaps(cells, common=not fresh).reshape(table.shape))
-    if fresh:  # the noise of the means is known from the variances within points
+    if fresh:  # the variances within points give the noise of the means
         within, counts, own = np.nanvar(cells, axis=1, ddof=1), np.isfinite(cells).sum(axis=1), Components()
         noise, freedom = float(within.mean()), float((counts - 1).sum())
         for u, effect in full.items():
@@ -134,12 +134,12 @@ def compute_grid_components(table: Array, *, fresh: bool, confidence: float) -> 
         spread = float(within.var(ddof=1)) / n / noise**2 if n > 1 and noise > 0.0 else 0.0
         freedom = min(freedom, 2.0 / spread) if spread else freedom
         return {u: part for u, part in own.items() if u}, {"run": _make_variance_part(noise, freedom, confidence)}
-    pseudo = compute_grid_effects(kernels.pseudo_values(cells).reshape(table.shape))
+    pseudo = compute_grid_effects(kernels.compute_pseudo_values(cells).reshape(table.shape))
     grams = {u: e.T @ e / n for u, e in full.items()}
     mixed = estimate_seed_component(sum((gram for u, gram in grams.items() if u), np.zeros((r, r))), confidence)
     alone = estimate_seed_component(grams[()], confidence)
     counts = np.maximum(np.isfinite(cells).sum(axis=0), 1)
-    if alone[0] > 0.0:  # the mean of fewer points has more of the interaction in it
+    if alone[0] > 0.0:  # a mean over fewer points contains more of the interaction
         alone = alone * max(0.0, 1.0 - mixed[0] * float((1.0 / counts - 1.0 / n).mean()) / alone[0])
     own = {u: estimate_mean_part(e.T @ e / n, confidence) for u, e in pseudo.items() if u}
     return own, {"seed": alone, "seed:setups": mixed}
@@ -147,7 +147,7 @@ def compute_grid_components(table: Array, *, fresh: bool, confidence: float) -> 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Moments of n points or blocks and R seeds, which determine the shares of K indices.
+    """Moments of n points or blocks with R seeds, from which `shares` computes K indices.
 
     `own` (K,), `variance` and `seed` are components, and `left` are the components without each point.  `grams`,
     `whole` and `noise` are Gram matrices of the indices, of all parts, and of the common effect and the rest of the
@@ -166,7 +166,7 @@ class Moments:
     below: float = 0.0
 
     def shares(self, *, fresh: bool, of_run: bool, confidence: float) -> Array:
-        """Return shares of the indices, then of the seeds, (K + 1, 3), of the variance of a run or of the mean."""
+        """Return the shares of K indices and of the seeds, (K + 1, 3), in the variance of a run or of the mean."""
         n, r, weight, variance = len(self.left[2]), len(self.whole), float(of_run), max(self.variance, 0.0)
         whole, wholes = variance + weight * self.seed, self.left[1] + weight * self.left[2]
         if not whole > 0.0 or n < 2:
@@ -174,7 +174,7 @@ class Moments:
         values = np.append(self.own, self.seed) / whole
         with np.errstate(divide="ignore", invalid="ignore"):
             left = np.column_stack([self.left[0], self.left[2]]) / wholes[:, None]
-        half = student_quantile(n, confidence) * np.sqrt((n - 1) * left.var(axis=0))
+        half = compute_student_quantile(n, confidence) * np.sqrt((n - 1) * left.var(axis=0))
         unseen = np.append(np.ones(len(self.own)), 0.0) / whole
         down, up = half + self.below * unseen, half + self.above * unseen
         if r > 1 and not fresh:
@@ -192,14 +192,14 @@ class Moments:
 
 
 def compute_noise_grams(y: Array) -> list[Array]:
-    """Return the Gram matrices of the common effect of the seeds on y (n, R), and of the rest."""
+    """Return the Gram matrices of the common effect of the seeds on y (n, R), and of their other effects."""
     rest = y - y.mean(axis=1, keepdims=True)
     common = rest.mean(axis=0)
     return [np.outer(common, common), (rest - common).T @ (rest - common) / len(y)]
 
 
 def compute_common_effect_p(y: Array) -> float:
-    """Return the p-value of a common effect of the seeds on y (n, R), from F = MS(seed) / MS(point x seed)."""
+    """Return the p-value of a common effect of the seeds on y (n, R), with F = MS(seed) / MS(point x seed)."""
     (n, r), apart = y.shape, y - y.mean(axis=1, keepdims=True)
     below = float(((apart - apart.mean(axis=0)) ** 2).sum())
     above = n * (n - 1.0) * float((apart.mean(axis=0) ** 2).sum())
@@ -221,7 +221,7 @@ def find_saltelli_block(points: Array) -> int:
         blocks, own = points.reshape(-1, members, d), np.eye(d, dtype=bool)
         first, last = blocks[:, :1], blocks[:, -1:]
         steps = [np.where(own, last, first), *([np.where(own, first, last)] if members == 2 * d + 2 else [])]
-        # one point repeated is no block
+        # equal points are not a block
         if (first != last).any() and (blocks[:, 1:-1] == np.concatenate(steps, axis=1)).all():
             return int(members)
     return 0
@@ -268,7 +268,7 @@ def compute_block_moments(y: Array, parameters: int) -> Moments | None:
     size = np.isfinite(across[:, -1]).sum()
     variance_left = np.where(there, (size * variance - across[:, -1]) / (size - 1.0), variance)
     seeds_left = np.where(np.isfinite(seeds), (m * seed - seeds) / max(m - 1.0, 1.0), seed)
-    # each index and its variance over the same blocks, since their errors are correlated
+    # an index and its variance use the same blocks, because their errors are correlated
     both = np.isfinite(across[:, :-1]) & there[:, None]
     above, below = np.where(both, across[:, :-1], 0.0), np.where(both, across[:, -1:], 0.0)
     ratio, ratio_left = above.sum(axis=0) / below.sum(axis=0), (above.sum(axis=0) - above) / (below.sum(axis=0) - below)
@@ -294,31 +294,31 @@ def compute_effects(values: Array, points: Array, levels: int, how: Interval) ->
     count = int(kept.sum())
     if count < 2:
         return {"n_ok": np.array(count)}
-    steps = np.diff(trajectories[kept], axis=1)  # (r, D, D): of each step one entry is not zero
+    steps = np.diff(trajectories[kept], axis=1)  # (r, D, D), with one nonzero entry in each step
     which = (steps != 0.0).argmax(axis=2)
-    # a step down has the effect of the step up between the same points
+    # a step down counts like the step up between the same points
     signs = np.sign(np.take_along_axis(steps, which[..., None], axis=2)[..., 0])
     found = np.empty((count, dimension))
     delta = levels / (2.0 * (levels - 1.0))
     np.put_along_axis(found, which, np.diff(paths[kept], axis=1) * signs / delta, axis=1)
     mu_star = np.abs(found).mean(axis=0)
     spread = (kernels.resample_sums(np.abs(found).T, how.resamples, how.seed) / count).std(axis=1, ddof=1)
-    ends = mu_star[:, None] + normal_quantile(how.confidence) * spread[:, None] * [-1.0, 1.0]
+    ends = mu_star[:, None] + compute_normal_quantile(how.confidence) * spread[:, None] * [-1.0, 1.0]
     sigma = found.std(axis=0, ddof=1)
     return {"mu": found.mean(axis=0), "mu_star": mu_star, "mu_star_ci": ends, "sigma": sigma, "n_ok": np.array(count)}
 
 
 def _sort_into_bins(column: Array) -> npt.NDArray[np.int64]:
-    """Return the bin of each value: one bin per value for few different values, else bins by rank."""
+    """Return the bin of each value.  Few different values have a bin each, and many values have bins by rank."""
     values, order = np.unique(column, return_inverse=True)
-    if len(values) <= DEPENDENCE_BINS:
+    if len(values) <= N_DEPENDENCE_BINS:
         return np.asarray(order, dtype=np.int64)
     ranks = np.searchsorted(np.sort(column), column)
-    return np.asarray(DEPENDENCE_BINS * ranks // len(column), dtype=np.int64)
+    return np.asarray(N_DEPENDENCE_BINS * ranks // len(column), dtype=np.int64)
 
 
 def describe_dependence(points: Array, names: Sequence[str], level: float = DEPENDENCE_LEVEL) -> str:
-    """Name two parameters of points (n, D) that depend on each other, or return "" for independent parameters."""
+    """Return a sentence on two dependent parameters of points (n, D), or "" for independent parameters."""
     (n, d), least, text = points.shape, 1.0, ""
     ranks, bins = scipy.stats.rankdata(points, axis=0), [_sort_into_bins(column) for column in points.T]
     for j, k in combinations(range(d), 2):
@@ -335,6 +335,6 @@ def describe_dependence(points: Array, names: Sequence[str], level: float = DEPE
 
 
 def find_detectable_correlation(n: int, d: int, level: float = DEPENDENCE_LEVEL, power: float = 0.9) -> float:
-    """Return the smallest correlation that `describe_dependence` finds with the probability `power`."""
+    """Return the smallest correlation that `describe_dependence` detects with the probability `power`."""
     tails = scipy.special.ndtri(1.0 - level / (2.0 * d * max(d - 1, 1))) + scipy.special.ndtri(power)
     return float(np.tanh(tails / np.sqrt(max(n - 3, 1))))

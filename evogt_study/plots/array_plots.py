@@ -1,4 +1,4 @@
-"""Plot arrays of the runs: time series, the decay of singular values, and the fields of one run."""
+"""Plot time series, the decay of singular values, and the fields of one run."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import RUN_METADATA, Status, status_codes
 
-MAX_WHOLE_BAND = 20  # with more runs, a band shows the 5 % to 95 % quantiles
-GRID_POINTS = 200  # of the common grid for runs with different points
-MIN_UNMARKED = 15  # lines with fewer points have markers
+MAX_RUNS_OF_FULL_BAND = 20  # a band of more runs shows the 5 % to 95 % quantiles
+GRID_POINTS = 200  # points of the common grid of runs with different points
+MIN_UNMARKED_POINTS = 15  # lines with fewer points have markers
 SINGULAR_VALUES = "singular_values"
-MAX_CUTS = 4
+MAX_THRESHOLDS = 4
 FIELD, _EXACT = "field", "exact_field"
-MAX_CELLS = 1000  # cells of a panel in one direction: a panel of 2.9 inches has 870 dots at 300 dots per inch
-_ROUNDING = 1e-14  # largest relative difference of equal points, as at the boundary
+MAX_CELLS = 1000  # cells of a panel in one direction (a panel of 2.9 inches has 870 dots at 300 dots per inch)
+_MAX_RELATIVE_ROUNDING = 1e-14  # largest relative difference of equal points, as at the boundary
 DIRECTIONS = ("x", "y", "z")
 
 
 def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw a variable over its own dimension, with the median and a band of the runs of each series."""
+    """Draw the median and a band of the runs of each series over the own dimension of a variable, such as time."""
     data, dim = _find_abscissa(data, variable)
     runs = groups.group_runs(data, variable, request, wanted=("hue", "col"), own=True)
     x = np.asarray(data[dim].values, dtype=float)
     canvas = make_panels(len(runs.col.values), request)
     canvas.label_panels(runs, groups.make_label(data[dim]))
-    _draw_bundles(canvas, runs, x, runs.values)
+    _draw_medians_and_bands(canvas, runs, x, runs.values)
     for axes in canvas.axes:
-        axes.margins(x=0.0 if len(x) >= MIN_UNMARKED else 0.03)
+        axes.margins(x=0.0 if len(x) >= MIN_UNMARKED_POINTS else 0.03)
         if (x == np.round(x)).all():
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     canvas.scale_values(runs.values, runs.is_error)
@@ -54,7 +54,7 @@ def draw_time_series(data: xr.Dataset, variable: str, request: PlotRequest) -> P
 
 
 def _find_abscissa(data: xr.Dataset, variable: str) -> tuple[xr.Dataset, str]:
-    """Return the data and the one dimension of a variable besides the axes, or its coordinate on a common grid."""
+    """Return the data and the own dimension of a variable.  Interpolate runs with different points to a common grid."""
     values, own = groups.get_numeric_array(data, variable), groups.find_own_dimensions(data, variable)
     if len(own) != 1:
         known, got = (name for name in map(str, data.data_vars) if is_time_series(data, name)), ", ".join(own)
@@ -70,9 +70,9 @@ def _find_abscissa(data: xr.Dataset, variable: str) -> tuple[xr.Dataset, str]:
     return data.drop_vars(along).assign({variable: on_grid(values, along, grid)}), along
 
 
-def _draw_bundles(canvas: Canvas, runs: groups.GroupedRuns, x: Array, values: Array) -> None:
-    """Draw median and band of each series at each x.  Omit runs without any value."""
-    levels = (0.0, 0.5, 1.0) if runs.largest <= MAX_WHOLE_BAND else (0.05, 0.5, 0.95)
+def _draw_medians_and_bands(canvas: Canvas, runs: groups.GroupedRuns, x: Array, values: Array) -> None:
+    """Draw the median and the band of each series at each x."""
+    levels = (0.0, 0.5, 1.0) if runs.largest <= MAX_RUNS_OF_FULL_BAND else (0.05, 0.5, 0.95)
     for panel, one in np.ndindex(values.shape[:2]):
         lines, axes, mark = values[panel, one, 0], canvas.axes[panel], style.choose_series_style(one)
         there = np.isfinite(lines).any(axis=0)
@@ -82,23 +82,23 @@ def _draw_bundles(canvas: Canvas, runs: groups.GroupedRuns, x: Array, values: Ar
         low, middle, high = np.nanquantile(lines[:, there], levels, axis=0)
         if count > 1:
             axes.fill_between(x[there], low, high, color=mark.colour, alpha=0.18, linewidth=0, gid="band")
-        few: dict[str, Any] = {"marker": mark.marker, "markersize": 3.0} if there.sum() < MIN_UNMARKED else {}
+        few: dict[str, Any] = {"marker": mark.marker, "markersize": 3.0} if there.sum() < MIN_UNMARKED_POINTS else {}
         axes.plot(x[there], middle, color=mark.colour, linestyle=mark.dashes, linewidth=1.3, gid="median", **few)
 
 
 def _explain_band(runs: groups.GroupedRuns) -> str:
     if runs.largest <= 1:
         return ""
-    part = "all" if runs.largest <= MAX_WHOLE_BAND else "5 to 95 % of"
+    part = "all" if runs.largest <= MAX_RUNS_OF_FULL_BAND else "5 to 95 % of"
     return f"line: median; band: {part} runs over {', '.join(runs.over)}"
 
 
 def is_time_series(data: xr.Dataset, variable: str, request: PlotRequest | None = None) -> bool:
-    """Return True if a variable has values along one numeric dimension besides the axes to draw a line over."""
+    """Return True if a variable has finite values along exactly one numeric dimension besides the axes."""
     own = groups.find_own_dimensions(data, variable)
     if len(own) != 1 or data[variable].dtype.kind not in "iuf" or variable in RUN_METADATA:
         return False
-    # a mode, node or feature is not a quantity, and singular values have the kind `spectrum`
+    # modes, nodes and features are not quantities, and the plot `spectrum` draws singular values
     along = own[0] not in ("mode", "node", "feature") and data.sizes[own[0]] > 1
     numeric = own[0] not in data.coords or data[own[0]].dtype.kind in "iuf"
     return along and numeric and bool(np.isfinite(data[variable].values).any())
@@ -113,8 +113,8 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         request = replace(request, at={name: each for name, each in request.at.items() if name != "tau"})
     tau = np.unique(data["tau"].values) if "tau" in data.coords and data["tau"].dtype.kind == "f" else np.empty(0)
     tau = tau[np.isfinite(tau)]
-    cuts = tau[np.unique(np.linspace(0, len(tau) - 1, min(len(tau), MAX_CUTS)).round().astype(int))]
-    if "tau" in data[variable].dims:  # the runs along tau have equal singular values: the first run with a value
+    cuts = tau[np.unique(np.linspace(0, len(tau) - 1, min(len(tau), MAX_THRESHOLDS)).round().astype(int))]
+    if "tau" in data[variable].dims:  # runs along tau have equal singular values, so use the first run with a value
         known = data[variable].notnull().any(groups.find_own_dimensions(data, variable))
         names = [name for name in (variable, "run_status", "run_key") if name in data]
         data = data[names].isel(tau=known.argmax("tau")).drop_vars("tau")
@@ -125,11 +125,11 @@ def draw_spectrum(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     canvas = make_panels(len(runs.col.values), request)
     canvas.label_panels(runs, "index $i$")
     canvas.axes[0].set_ylabel(r"singular value $\sigma_i / \sigma_1$")
-    _draw_bundles(canvas, runs, np.arange(1, relative.shape[-1] + 1, dtype=float), relative)
+    _draw_medians_and_bands(canvas, runs, np.arange(1, relative.shape[-1] + 1, dtype=float), relative)
     lines = []
     for axes in canvas.axes:
         lines = [
-            axes.axhline(np.sqrt(tau), color=style.QUIET, linewidth=0.9, linestyle=(0, (1, 1 + 2 * i)), gid="cut",
+            axes.axhline(np.sqrt(tau), color=style.NOTE_COLOUR, linewidth=0.9, linestyle=(0, (1, 1 + 2 * i)), gid="cut",
                          label=rf"$\sqrt{{\tau}}$, $\tau$ = {tau:g}".replace("e-", "e−"))
             for i, tau in enumerate(cuts)
         ]  # fmt: skip
@@ -154,14 +154,14 @@ def draw_fields(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotte
         exact = run[_EXACT].transpose(*numerical.dims)
         error = numerical.copy(data=np.abs(numerical.values - exact.values))
         fields, largest = {"exact": exact, **fields, "absolute error": error}, _find_largest_magnitude(error.values)
-        alt = f"Exact and numerical solution at {where}; they differ by at most {largest:.2g}."
+        alt = f"Exact and numerical solution at {where}. The largest difference is {largest:.2g}."
     canvas = _draw_curves(fields, request) if numerical.ndim == 1 else _draw_panels(fields, request)
     canvas.add_footnote(where)
     return canvas.finish(f"{variable} of one run", "", alt)
 
 
 def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str]:
-    """Return the fields of one run at one time over at most two directions, and a text with the selection."""
+    """Return the fields of one run at one time over at most two directions, and a text of the selected values."""
     if FIELD not in data:
         raise InputError(f"`{FIELD}` is not in the file. Put it into `record` of the study's [output].")
     axes = groups.find_axes(data, FIELD)
@@ -194,13 +194,13 @@ def _draw_curves(fields: Mapping[str, xr.DataArray], request: PlotRequest) -> Ca
     """Draw the numerical and exact solution over one direction, and the absolute error in a lower panel."""
     numerical, rows = fields["numerical"], min(len(fields), 2)
     (dim,) = map(str, numerical.dims)
-    x, size = np.asarray(numerical[dim].values, dtype=float), (style.COLUMN_WIDTH, 1.3 + 1.25 * rows)
+    x, size = np.asarray(numerical[dim].values, dtype=float), (style.COLUMN_INCHES, 1.3 + 1.25 * rows)
     canvas = make_canvas(rows, 1, size, request, sharex=True, height_ratios=[1.6, 1.0][:rows])
     drawn = canvas.axes
     if "exact" in fields:
         drawn[0].plot(x, fields["exact"].values, color=style.STYLES[0][0], linewidth=2.2, alpha=0.35, label="exact")
         error, scale = fields["absolute error"].values, _find_largest_magnitude(numerical.values) or 1.0
-        shown = np.where(error > _ROUNDING * scale, error, np.nan)
+        shown = np.where(error > _MAX_RELATIVE_ROUNDING * scale, error, np.nan)
         drawn[1].plot(x, shown, color=style.STYLES[1][0], linewidth=1.0)
         drawn[1].set_ylabel("absolute error")
         style.scale_axis(drawn[1], "y", shown)
@@ -217,7 +217,7 @@ def _draw_panels(fields: Mapping[str, xr.DataArray], request: PlotRequest) -> Ca
     """Draw exact field, numerical field and absolute error over two directions, with one scale for both fields."""
     numerical, exact = fields["numerical"], fields.get("exact", fields["numerical"])
     across, up = (name for name in DIRECTIONS if name in numerical.dims)
-    size = (style.COLUMN_WIDTH, 2.9) if len(fields) == 1 else (style.TEXT_WIDTH, 2.4)
+    size = (style.COLUMN_INCHES, 2.9) if len(fields) == 1 else (style.PAGE_INCHES, 2.4)
     canvas = make_canvas(1, len(fields), size, request, sharex=True, sharey=True)
     limit = max(_find_largest_magnitude(each.values) for each in (numerical, exact)) or 1.0
     ends = [(float(numerical[dim].min()), float(numerical[dim].max())) for dim in (across, up)]
@@ -238,7 +238,7 @@ def _draw_panels(fields: Mapping[str, xr.DataArray], request: PlotRequest) -> Ca
             ticks = [low, (low + high) / 2, high]
             which.set_ticks(ticks, labels=[style.format_tick(x) for x in ticks])
         if title != "exact":
-            # as tall as the panel, for any aspect
+            # a colour bar as tall as the panel for any aspect
             beside = axes.inset_axes((1.05, 0.0, 0.06, 1.0))
             number_format = ScalarFormatter(useMathText=True)
             number_format.set_powerlimits((-2, 3))
@@ -249,5 +249,5 @@ def _draw_panels(fields: Mapping[str, xr.DataArray], request: PlotRequest) -> Ca
 
 
 def _find_largest_magnitude(field: Array) -> float:
-    """Return the largest finite magnitude, or zero."""
+    """Return the largest finite magnitude in a field, or zero."""
     return float(np.max(np.abs(field), where=np.isfinite(field), initial=0.0))

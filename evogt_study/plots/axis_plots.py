@@ -1,4 +1,4 @@
-"""Plot one number of each run over axes: distribution, dependence, scatter, trend, heat map and comparison."""
+"""Plot one number of each run over axes, for example as a distribution, a trend or a heat map."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from evogt_study.analysis import runs as study_runs
 from evogt_study.analysis.comparison import compare
-from evogt_study.analysis.runs import DRAWN, find_finished_keys, find_points, list_labels, select_point
+from evogt_study.analysis.runs import SEED, find_finished_keys, find_points, list_labels, select_point
 from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
@@ -31,16 +31,16 @@ from evogt_study.schema.variables import CANDIDATE, Status, read_direction, stat
 from evogt_study.study.case_space import join_names
 
 MAX_POINTS_OF_GROUP = 200  # more points hide each other
-MAX_GROUPS = 24  # along one panel of a distribution: more labels overlap
-MIN_DEPTH = 2.0 * 1.959963984540054**2  # least number 2 z^2 of runs beyond a letter value (Hofmann et al. 2017)
-MAX_MARKED = 60  # points with markers and bars: more would touch
-SLOPE_DASHES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))  # of reference lines
-SPAN = 0.4  # share of the points that determine one value of the trend: Cleveland uses 0.2 to 0.8
-N_PLACES = 60  # points of the line of a trend
+MAX_GROUPS = 24  # labels of more groups overlap
+MIN_RUNS_BEYOND_BOX = 2.0 * 1.959963984540054**2  # 2 z^2 runs beyond a letter value (Hofmann et al. 2017)
+MAX_POINTS_WITH_MARKERS = 60  # markers and bars of more points touch
+SLOPE_DASHES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))  # dashes of reference lines
+TREND_SPAN = 0.4  # share of the points in a local fit (Cleveland: 0.2 to 0.8)
+N_TREND_POINTS = 60  # points of a trend line
 MAX_CELLS = 40  # values of an axis of a heat map
-MAX_WRITTEN = 7, 16  # most cells with numbers in a row of a column and of a page
-MAX_SETUPS, MAX_CONCLUSIONS = 24, 3  # rows of a figure, and conclusions in an alternative text
-_GOLDEN = 0.6180339887498949  # the multiples of this number fill an interval evenly
+MAX_NUMBERS_PER_ROW = 7, 16  # largest number of cells with numbers in a row, for a column and for a page
+MAX_SETUPS, MAX_CONCLUSIONS = 24, 3  # rows of a figure, conclusions in an alternative text
+_GOLDEN_RATIO = 0.6180339887498949  # the multiples of this number fill an interval evenly
 
 
 def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
@@ -77,11 +77,11 @@ def draw_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
 
 
 def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: style.Style, *, many: bool) -> None:
-    """Draw one sample and its median, as points, or as boxes of letter values with points for outer runs."""
+    """Draw a sample and its median.  Many runs become boxes of letter values, with points for outer runs."""
     points = sample
     if many and len(sample):
-        # the quantiles 2^-i and 1 - 2^-i with separate 95 % intervals: none for fewer than 16 runs
-        tails = 0.5 ** np.arange(2, max(0, int(np.floor(np.log2(len(sample) / MIN_DEPTH)))) + 2)
+        # the quantiles 2^-i and 1 - 2^-i whose 95 % intervals do not overlap
+        tails = 0.5 ** np.arange(2, max(0, int(np.floor(np.log2(len(sample) / MIN_RUNS_BEYOND_BOX)))) + 2)
         ends = np.stack([np.quantile(sample, tails), np.quantile(sample, 1.0 - tails)], axis=-1)
         base = np.array(to_rgb(mark.colour))
         for number, (low, high) in enumerate(ends):  # outer boxes are narrower and lighter
@@ -89,27 +89,27 @@ def _draw_group(axes: Axes, centre: float, width: float, sample: Array, mark: st
             half, shade = width * (0.42 - 0.32 * part), 0.65 - 0.5 * part
             axes.fill_between(
                 [centre - half, centre + half], low, high, facecolor=shade * base + (1.0 - shade), edgecolor="black",
-                linewidth=0.4, zorder=2.9 - 0.02 * number, gid="band",  # below the medians, which are at 3
+                linewidth=0.4, zorder=2.9 - 0.02 * number, gid="band",  # below the medians
             )  # fmt: skip
         if len(ends):
             points = sample[(sample < ends[-1, 0]) | (sample > ends[-1, 1])]
-    # neighbours in value go to different sides, so that they do not hide each other
-    spread = (np.arange(len(points)) * _GOLDEN) % 1.0 - 0.5 if len(points) > 1 else 0.0 * points
+    # points with similar values go to different sides, so that no point hides another
+    spread = (np.arange(len(points)) * _GOLDEN_RATIO) % 1.0 - 0.5 if len(points) > 1 else 0.0 * points
     part, size = (0.3, 2.0) if many else (0.7, 3.0)
     alpha = 0.55 if len(points) > 1 else 1.0
     style.draw_runs(axes, centre + part * width * spread, points, mark, markersize=size, alpha=alpha)
     if len(sample) > 1:
         bar, median = [centre - 0.45 * width, centre + 0.45 * width], [np.median(sample)] * 2
-        if many:  # the median is on dark boxes
+        if many:  # a white edge on dark boxes
             axes.plot(bar, median, color="white", linewidth=3.0, solid_capstyle="butt", zorder=3)
         axes.plot(bar, median, color="black", linewidth=1.3, solid_capstyle="butt", zorder=3, gid="median")
 
 
 def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw values against an axis, a recorded variable or a sampled parameter, with a line through the medians."""
+    """Draw values over an axis, a recorded variable or a sampled parameter, with a line through the medians."""
     if study_runs.is_along_sample(data, request.x):
         return draw_trend(data, variable, request)
-    if study_runs.find_drawn_dimensions(data) and groups.is_measured(data, request):  # each run has its own x
+    if study_runs.find_drawn_dimensions(data) and groups.has_recorded_x(data, request):  # each run has its own x
         return draw_scatter(data, variable, request)
     runs = _group_along(data, variable, request)
     canvas = make_panels(len(runs.col.values), request)
@@ -120,14 +120,14 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     for panel, axes in enumerate(canvas.axes):
         style.scale_axis(axes, "x", known)
         for one in range(len(runs.hue.values)):
-            # with a small offset, so that series do not hide each other
+            # a small offset, so that no series hides another
             beside, shift = numbers[panel, one], 0.014 * (one - (len(runs.hue.values) - 1) / 2.0)
             if len(known) and axes.get_xscale() == "log":
                 beside = beside * (known.max() / known.min()) ** shift
             elif len(known):
                 beside = beside + (known.max() - known.min()) * shift
             _draw_series(axes, runs, (panel, one), numbers[panel, one], beside, medians[panel, one], limits[panel, one])
-        # inches beside the labels, in a column and in a third of a page
+        # width in inches without labels, in a column and in a third of a page
         style.mark_positions(axes, known, 2.5 if len(canvas.axes) == 1 else 1.5)
     references = _draw_references(canvas.axes, numbers, medians, request.slope)
     choice = find_pilot_choice(data)
@@ -154,8 +154,8 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
 
 
 def _group_along(data: xr.Dataset, variable: str, request: PlotRequest) -> groups.GroupedRuns:
-    """Return the runs over a numeric axis.  If x is a recorded variable, its medians are the numbers along x."""
-    if request.x is None or not groups.is_measured(data, request):
+    """Group the runs along a numeric axis.  If x is a recorded variable, its medians are the numbers along x."""
+    if request.x is None or not groups.has_recorded_x(data, request):
         return groups.group_runs(data, variable, request, numeric=True)
     axes = replace(request, x=None)
     runs, other = (groups.group_runs(data, each, axes, numeric=True) for each in (variable, request.x))
@@ -164,7 +164,7 @@ def _group_along(data: xr.Dataset, variable: str, request: PlotRequest) -> group
 
 
 def find_pilot_choice(pilot: xr.Dataset) -> xr.DataArray | None:
-    """Return a mask of the chosen candidates over `by` and the candidates, or None if the choice is unknown."""
+    """Return a mask of the candidates that the pilot has chosen, or None if the result does not show the choice."""
     section: object = None
     with suppress(tomllib.TOMLDecodeError):
         section = tomllib.loads(str(pilot.attrs.get("study", ""))).get("pilot")
@@ -188,7 +188,7 @@ def find_pilot_choice(pilot: xr.Dataset) -> xr.DataArray | None:
 def _draw_series(
     axes: Axes, runs: groups.GroupedRuns, where: tuple[int, int], x: Array, beside: Array, medians: Array, limits: Array
 ) -> None:
-    """Draw the runs of a series as points or a band, the line through the medians, and the intervals of the medians."""
+    """Draw a series: its runs as points or a band, the line through the medians, and the intervals of the medians."""
     mark, samples = style.choose_series_style(where[1]), [runs.get_sample(*where, place) for place in range(len(x))]
     there = np.array([len(sample) > 0 for sample in samples]) & np.isfinite(x)
     order = np.flatnonzero(there)[np.argsort(x[there], kind="stable")]
@@ -201,19 +201,19 @@ def _draw_series(
         style.draw_runs(axes, across, up, mark, markersize=2.2, alpha=0.4)
     axes.plot(
         x[order], medians[order], color=mark.colour, linestyle=mark.dashes, markersize=4.2, linewidth=1.2,
-        marker=mark.marker if len(order) <= MAX_MARKED else None, gid="median",
+        marker=mark.marker if len(order) <= MAX_POINTS_WITH_MARKERS else None, gid="median",
     )  # fmt: skip
     known = np.isfinite(limits).all(axis=-1) & np.isfinite(beside) & np.isfinite(medians)
-    if known.any() and known.sum() <= MAX_MARKED:
+    if known.any() and known.sum() <= MAX_POINTS_WITH_MARKERS:
         low, high = limits[known].T
         axes.vlines(beside[known], low, high, colors=mark.colour, linewidth=1.0, alpha=0.9, gid="interval")
 
 
 def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: Sequence[float]) -> list[Line2D]:
-    """Draw lines c x^p behind the data and through a median of each panel if both scales are logarithmic."""
+    """Draw reference lines c x^p through a median of each panel if both scales are logarithmic."""
     if not slopes or any(axes.get_xscale() != "log" or axes.get_yscale() != "log" for axes in drawn):
         return []
-    limits = drawn[0].get_ylim()  # limits of the data: a reference line must not extend the scale
+    limits = drawn[0].get_ylim()  # reference lines must not extend the scale
     x = np.geomspace(np.nanmin(numbers), np.nanmax(numbers), 50)
     lines = []
     for slope, dashes in zip(slopes, cycle(SLOPE_DASHES), strict=False):
@@ -221,10 +221,10 @@ def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slop
         for axes, across, up in zip(drawn, numbers, medians, strict=True):
             there = np.isfinite(across) & (up > 0.0)
             if there.any():
-                # at the largest x^p, errors are above the rounding errors
+                # at the largest x^p, errors exceed rounding errors
                 end = float(across[there].max() if slope > 0.0 else across[there].min())
                 top = float(up[there & (across == end)].max())
-                # 1.5: lines of data have 2
+                # behind the lines of data, which have zorder 2
                 axes.plot(x, top * (x / end) ** slope, zorder=1.5, gid="reference", **look)
         lines.append(Line2D([], [], label=f"slope {slope:g}".replace("-", "−"), **look))
     drawn[0].set_ylim(limits)
@@ -232,7 +232,7 @@ def _draw_references(drawn: Sequence[Axes], numbers: Array, medians: Array, slop
 
 
 def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw a point for each run against x or the rank.  Axes without a role are in one cloud."""
+    """Draw a point for each run over x or the rank, with all axes without a role in one cloud."""
     x = request.x or "rank"
     wanted = ("hue", "col") if request.col is not None else ("hue",)
     runs, other = (groups.group_runs(data, name, request, wanted=wanted, pooled=True) for name in (variable, x))
@@ -256,14 +256,14 @@ def draw_scatter(data: xr.Dataset, variable: str, request: PlotRequest) -> Plott
 
 
 def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw every run of a sample against each sampled parameter, or against x, with a local linear fit."""
+    """Draw each run of a sample over each sampled parameter, or over x, with a local linear fit."""
     groups.get_numeric_array(data, variable)
     here = select_point(data, request.at, groups.find_axes(data, variable))
     over = request.over if request.over is not None else study_runs.find_sample_dimensions(here[variable])[:1]
-    over = tuple(dim for dim in over if dim != DRAWN)
+    over = tuple(dim for dim in over if dim != SEED)
     if not over:
         raise InputError(f"`--over` must name the dimension of a sample, got no sample of `{variable}`")
-    whole = (*over, DRAWN) if DRAWN in here[variable].dims else over
+    whole = (*over, SEED) if SEED in here[variable].dims else over
     runs = groups.group_runs(data, variable, replace(request, x=None, hue=None, col=None, over=whole), wanted=())
     sample = find_points(here[variable], over)
     names = list(sample.names)
@@ -276,14 +276,14 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
     for axes, place in zip(canvas.axes, chosen, strict=True):
         points, strings = sample.points[:, place], sample.strings[place]
         x = np.repeat(points, len(y) // len(points))
-        if strings:  # with a small distance, so that runs do not hide each other
-            x = x + 0.5 * (np.arange(len(x)) * _GOLDEN % 1.0 - 0.5)
+        if strings:  # a small offset, so that no run hides another
+            x = x + 0.5 * (np.arange(len(x)) * _GOLDEN_RATIO % 1.0 - 0.5)
             axes.set_xticks(range(len(strings)), labels=[style.to_drawable(each) for each in strings])
             axes.set_xlim(-0.6, len(strings) - 0.4)
         else:
             style.scale_axis(axes, "x", points)
             if not alone and axes.get_xscale() == "log" and np.ptp(np.log10(points)) > 3:
-                room = 4 if canvas.figure.get_figwidth() >= style.TEXT_WIDTH else 3  # numbers that do not overlap
+                room = 4 if canvas.figure.get_figwidth() >= style.PAGE_INCHES else 3  # labels without overlap
                 axes.xaxis.set_major_locator(LogLocator(numticks=room))
             logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
             axes.plot(*fit_trend(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")
@@ -301,28 +301,28 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
 
 
 def fit_trend(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> tuple[Array, Array]:
-    """Return a locally linear fit (Cleveland 1979) of y, or of logarithms, at `N_PLACES` values of x."""
+    """Return a locally linear fit (Cleveland 1979) of y, or of logarithms, at `N_TREND_POINTS` values of x."""
     known = np.isfinite(x) & np.isfinite(y) & ((x > 0.0) | (not log_x)) & ((y > 0.0) | (not log_y))
     x, y = (np.log(each[known]) if log else each[known] for each, log in ((x, log_x), (y, log_y)))
     if len(np.unique(x)) < 4:
         return np.empty(0), np.empty(0)
-    at = np.linspace(x.min(), x.max(), N_PLACES)
-    nearest = min(len(x), max(3, int(np.ceil(SPAN * len(x)))))
-    found = np.empty(N_PLACES)
+    at = np.linspace(x.min(), x.max(), N_TREND_POINTS)
+    nearest = min(len(x), max(3, int(np.ceil(TREND_SPAN * len(x)))))
+    found = np.empty(N_TREND_POINTS)
     for place, centre in enumerate(at):
         distance = np.abs(x - centre)
-        # beyond the last point, because its weight would be zero; 1e-300 if all points are at the centre
+        # beyond the last point, because its weight would be zero, and positive if all points are equal
         reach = max(float(np.partition(distance, nearest - 1)[nearest - 1]) * 1.0001, 1e-300)
         weight = np.sqrt(np.clip(1.0 - (distance / reach) ** 3, 0.0, None) ** 3)  # `lstsq` squares it
         matrix = np.stack([np.ones_like(x), x - centre], axis=1) * weight[:, None]
-        found[place] = np.linalg.lstsq(matrix, y * weight)[0][0]  # the constant, because x is relative to the centre
+        found[place] = np.linalg.lstsq(matrix, y * weight)[0][0]  # the constant is the value at the centre
     return np.exp(at) if log_x else at, np.exp(found) if log_y else found
 
 
 def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw medians over two axes as colours, with k/n for missing runs and hatches for cells without a value."""
     runs = groups.group_runs(data, variable, request, max_x=MAX_CELLS, max_hue=MAX_CELLS)
-    # numbers suit a scale, strings suit panels
+    # prefer numbers along y and strings for panels
     swap = runs.col.name and groups.is_numeric(data, runs.col.name) and not groups.is_numeric(data, runs.hue.name)
     if swap and request.hue is None and request.col is None:
         swapped = replace(request, hue=runs.col.name, col=runs.hue.name)
@@ -333,11 +333,11 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
     medians, count = runs.medians, len(runs.col.values)
     known, min_ratio = medians[np.isfinite(medians)], style.MIN_LOG_RATIO[runs.is_error]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    is_log = low > 0.0 and high > min_ratio * low  # with the scale of the colour bar
+    is_log = low > 0.0 and high > min_ratio * low  # also the scale of the colour bar
     norm = LogNorm(low, high) if is_log else Normalize(low, high if high > low else low + (abs(low) or 1.0))
-    canvas = make_panels(count, request, (style.COLUMN_WIDTH, 2.6))
+    canvas = make_panels(count, request, (style.COLUMN_INCHES, 2.6))
     across = len(runs.x.values) * canvas.columns
-    write = across <= MAX_WRITTEN[canvas.columns > 1] and len(runs.hue.values) <= 2 * MAX_WRITTEN[0]
+    write = across <= MAX_NUMBERS_PER_ROW[canvas.columns > 1] and len(runs.hue.values) <= 2 * MAX_NUMBERS_PER_ROW[0]
     meshes = [axes.imshow(medians[panel], cmap="cividis", norm=norm, aspect="auto", origin="lower")
               for panel, axes in enumerate(canvas.axes)]  # fmt: skip
     canvas.label_panels(runs, runs.x.label)
@@ -345,19 +345,19 @@ def draw_heat_map(data: xr.Dataset, variable: str, request: PlotRequest) -> Plot
         axes.grid(visible=False)
         _annotate_cells(axes, runs, panel, norm, write=write)
         for which, role, room in ((axes.xaxis, runs.x, 9), (axes.yaxis, runs.hue, 12)):
-            places = range(0, len(role.values), -(-len(role.values) // room))  # as many as fit
+            places = range(0, len(role.values), -(-len(role.values) // room))  # at most `room` labels
             labels = [style.to_drawable(role.values[i]) for i in places]
             crowded = role is runs.x and sum(map(len, labels)) >= 32
             which.set_ticks(places, labels=labels, rotation=90 if crowded else 0)
         axes.set_ylabel(wrap_label(runs.hue.label, 30) if panel % canvas.columns == 0 else "")
-    if not groups.is_numeric(data, runs.hue.name):  # strings start at the top, numbers increase upwards
+    if not groups.is_numeric(data, runs.hue.name):  # list strings from the top
         canvas.axes[0].invert_yaxis()
     if len(known):
         bar = canvas.figure.colorbar(meshes[0], ax=canvas.axes, aspect=40, location="top")
         label = f"median {runs.label}" if runs.over else runs.label
         bar.set_label(wrap_label(label, 38 if count == 1 else 80))
         style.scale_axis(bar.ax, "x", medians, min_ratio)
-        if not is_log:  # labels of close numbers are long
+        if not is_log:  # few labels, because close numbers have long labels
             bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=3 if count == 1 else 6))
     empty = (runs.planned.any(axis=-1) & ~runs.present.any(axis=-1)).any()
     canvas.add_footnote(runs.make_footnote("hatched: no run has a value" if empty else ""))
@@ -377,28 +377,28 @@ def _annotate_cells(axes: Axes, runs: groups.GroupedRuns, panel: int, norm: Norm
         number = f"{value:.3g}".replace("e-0", "e-") if np.isfinite(value) else ""
         text = "\n".join(filter(None, [number, runs.format_missing(panel, row, column)]))
         if write and text:
-            dark = np.isfinite(value) and float(norm(value)) < 0.5  # the lower half of cividis
+            dark = np.isfinite(value) and float(norm(value)) < 0.5  # the lower half of cividis is dark
             back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if empty else None
             look: Any = {"color": "white" if dark else "black", "fontsize": style.find_font_size(), "bbox": back}
             axes.text(column, row, text, ha="center", va="center", **look)
 
 
 def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
-    """Draw the effect of each value of `hue`, by default the first axis of strings, over the leader of its setup."""
+    """Draw the effect of each axis value over the leader of its setup."""
     made = request.compared if request.compared is not None else compare_axis(data, variable, request)
     names, neutral = list_labels(made, made.attrs["dim"]), 1.0 if made.attrs["scale"] == RATIO else 0.0
     places, dims = [*np.ndindex(made["leader"].shape)], made["leader"].dims
     more, cells = len(places) - MAX_SETUPS, [made.isel(dict(zip(dims, at, strict=True))) for at in places[:MAX_SETUPS]]
-    # labels of rows take 0.4 of the width; a figure for which a column is too narrow has the width of a page
+    # labels take up to 0.4 of the width, and long labels need the width of a page
     setups, size = _list_setups(made)[:MAX_SETUPS], find_requested_size(request)
     per_inch = 72.0 / (0.53 * style.find_font_size())
-    width = (size or (style.COLUMN_WIDTH,))[0]
+    width = (size or (style.COLUMN_INCHES,))[0]
     longest = max((len(value) for setup in setups for value in setup), default=0)
     if size is None and longest > int(0.4 * width * per_inch):
-        width = style.TEXT_WIDTH
+        width = style.PAGE_INCHES
     room = int(0.4 * width * per_inch)
     labels = [wrap_label(style.to_drawable(", ".join(each) or f"all of {variable}", 3 * room), room) for each in setups]
-    left = max(len(line) for label in labels for line in label.split("\n")) / per_inch + 0.35  # ticks and margins
+    left = max(len(line) for label in labels for line in label.split("\n")) / per_inch + 0.35  # with ticks
     beside = max(16, int(14.2 * 8.0 / style.find_font_size("axes.labelsize") * (width - left)))
     scale, better = str(made.attrs["scale"]), str(made.attrs["better"]) or "lower"
     kind = {RATIO: "ratio", MARGIN: "wins less losses"}.get(scale, "difference")
@@ -412,7 +412,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
     canvas = make_canvas(1, 1, (width, height), request)
     (axes,) = canvas.axes
     drawn = np.concatenate([np.zeros(0), *(_draw_row(axes, row, cell) for row, cell in enumerate(cells))])
-    axes.axvline(neutral, color=style.QUIET, linewidth=0.8)
+    axes.axvline(neutral, color=style.NOTE_COLOUR, linewidth=0.8)
     style.scale_axis(axes, "x", drawn, 3.0 if neutral else np.inf)
     axes.set_yticks(range(len(cells)), labels=labels)
     axes.set_ylim(len(cells) - 0.4, -0.6)
@@ -434,7 +434,7 @@ def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
 
 
 def _describe_comparison(data: xr.Dataset, variable: str, request: PlotRequest, made: xr.Dataset) -> tuple[str, str]:
-    """Return the sentence on the compared values, and the alternative text with the first conclusions."""
+    """Return the alternative text with the first conclusions, and a sentence on the compared values."""
     texts = made["conclusion"].values.ravel().tolist()
     lines = [f"{name}: {text}" if name else text for name, text in zip(name_setups(made), texts, strict=True)]
     if len(texts) > MAX_CONCLUSIONS:
@@ -453,12 +453,12 @@ def _describe_comparison(data: xr.Dataset, variable: str, request: PlotRequest, 
 
 
 def _has_effect(cell: xr.Dataset) -> bool:
-    """Return True if a setup has an effect on the scale of the figure."""
+    """Return True if the effect of a setup has the scale of the figure."""
     return bool(cell["leader"].item()) and cell["scale"].item() == cell.attrs["scale"]
 
 
 def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> Array:
-    """Draw the leader of one setup at the neutral value and all other values with intervals.  Return all numbers."""
+    """Draw the leader of a setup and all other values with intervals.  Return the drawn numbers."""
     if not _has_effect(cell):
         return np.zeros(0)
     effects, limits, p = (cell[name].values for name in ("over_leader", "over_leader_ci", "p_over_leader"))
@@ -481,12 +481,12 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> Array:
 
 
 def compare_axis(data: xr.Dataset, variable: str, request: PlotRequest) -> xr.Dataset:
-    """Compare the values of the axis `hue`, or of the first axis of strings, in every setup."""
+    """Compare the values of the axis `hue`, by default the first axis of strings, in each setup."""
     groups.get_numeric_array(data, variable)
     here, axis, over = _choose_comparison(data, variable, request)
     if axis is None:
         least = _find_min_units(data[variable])
-        raise InputError(f"`--hue` must be an axis of several values, and --over must have {least} points")
+        raise InputError(f"`--hue` must be an axis with several values, and --over must have {least} points")
     return compare(here[variable], axis, over, planned=find_finished_keys(here))
 
 
@@ -503,16 +503,16 @@ def _list_setups(found: xr.Dataset) -> list[list[str]]:
 
 
 def _find_min_units(values: xr.DataArray) -> int:
-    """Return the least number of units for a test of the declared estimand."""
+    """Return the smallest number of units for a test of the estimand that a variable declares."""
     return MIN_UNITS[read_direction(values)[1] or WIN]
 
 
 def _choose_comparison(
     data: xr.Dataset, variable: str, request: PlotRequest
 ) -> tuple[xr.Dataset, str | None, tuple[str, ...]]:
-    """Return the selected runs, the axis to compare and the sample.  The axis is None if nothing can be compared."""
+    """Return the selected runs, the axis to compare and the sample.  The axis is None if no axis is suitable."""
     here = select_point(data, request.at, groups.find_axes(data, variable))
-    axes, over = groups.find_axes(here, variable), tuple(request.over or (DRAWN,))
+    axes, over = groups.find_axes(here, variable), tuple(request.over or (SEED,))
     named = [request.hue] if request.hue in axes else [name for name in axes if data[name].dtype.kind in "OU"]
     found = next((name for name in named if name and here.sizes[name] > 1 and name not in over), None)
     few = not set(over) <= set(axes) or math.prod(here.sizes[name] for name in over) < _find_min_units(here[variable])

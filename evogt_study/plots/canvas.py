@@ -1,4 +1,4 @@
-"""Figures with panels, a legend above and a footnote below, or on axes of the user."""
+"""Make figures with panels, a legend and a footnote, or draw on axes of the user."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from evogt_study.errors import InputError, shorten
 from evogt_study.plots import style
 from evogt_study.plots.groups import GroupedRuns, PlotRequest
 
-CSS_PIXELS = 96  # pixels per inch on a page, on every screen
-PANEL_WIDTH = 1.6  # least distance of panels in inches: numbers and label on the left use a third
+PIXELS_PER_INCH = 96  # pixels per inch of an HTML page on each screen
+MIN_PANEL_INCHES = 1.6  # smallest width of a panel in inches, with its labels on the left
 _NOTE = "note"  # identifier of footnotes
-_MAX_POINTS = {"runs": 1000, "band": 10_000, "median": 10_000}  # 0.1 or 0.2 MB of SVG; more points become an image
+_MAX_POINTS = {"runs": 1000, "band": 10_000, "median": 10_000}  # more points than 0.2 MB of SVG become an image
 SCALES = ("linear", "log")
-LABEL_WIDTH = 48  # characters of a column of 3.4 in, 14.2 per inch as `Canvas.wrap` has them
+MAX_LINE_CHARACTERS = 48  # characters in a column of 3.4 in
 
 
 @dataclass(frozen=True, eq=False)
 class PlottedFigure:
-    """Figure with title, caption of subject and marks, alternative text, footnote, and name of its file."""
+    """Figure with its title, caption, alternative text, footnote and file name."""
 
     figure: Figure
     title: str
@@ -39,17 +39,17 @@ class PlottedFigure:
 
 
 class DisplayedFigure(Figure):
-    """Figure that a notebook shows as the value of a cell, at its size in inches, without pyplot."""
+    """Figure that a notebook shows at its size in inches, without pyplot."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        width, height = (round(CSS_PIXELS * inches) for inches in self.get_size_inches())
+        width, height = (round(PIXELS_PER_INCH * inches) for inches in self.get_size_inches())
         return style.encode_figure(self, "png", 200), {"width": width, "height": height}
 
     def _repr_svg_(self) -> str:
         return style.encode_figure(self, "svg").decode()
 
     def savefig(self, fname: Any, **options: Any) -> None:
-        """Save the figure as Matplotlib does, with 300 dots per inch unless `dpi` is given."""
+        """Save the figure like Matplotlib, by default with 300 dots per inch."""
         super().savefig(fname, **{"dpi": 300} | options)
 
 
@@ -64,18 +64,18 @@ class Canvas:
     footnote: str = ""
 
     @property
-    def is_own(self) -> bool:
+    def has_own_figure(self) -> bool:
         """True if the package made the figure, False for axes of the user."""
         return self.request.ax is None or isinstance(self.request.ax, Figure)
 
     def grow(self, inches: float) -> None:
-        """Increase the height of the figure for a legend or a footnote.  The panels keep their size."""
+        """Increase the height of the figure for a legend or a footnote, so that panels keep their size."""
         if self.request.size is None:
             self.figure.set_figheight(self.figure.get_figheight() + inches)
 
-    def wrap(self, label: str, width: int = LABEL_WIDTH) -> str:
+    def wrap(self, label: str, width: int = MAX_LINE_CHARACTERS) -> str:
         """Return a label on lines of at most `width` characters, by default 14.2 characters per inch of a panel."""
-        room = int(14.2 * self.figure.get_figwidth() / self.columns) if self.is_own else width
+        room = int(14.2 * self.figure.get_figwidth() / self.columns) if self.has_own_figure else width
         return wrap_label(label, min(width, room))
 
     def label_panels(self, runs: GroupedRuns, xlabel: str) -> None:
@@ -86,7 +86,7 @@ class Canvas:
         self.axes[0].set_ylabel(wrap_label(runs.label, 32))
 
     def scale_values(self, values: Any, is_error: bool) -> None:
-        """Set a logarithmic y scale for an error, or if the values span three decades."""
+        """Set the y scale, which is logarithmic for errors and for values over three decades."""
         style.scale_axis(self.axes[0], "y", values, style.MIN_LOG_RATIO[is_error])
 
     def add_legend(self, handles: Sequence[Any], labels: Sequence[str], title: str = "", *, lines: bool = True) -> None:
@@ -94,25 +94,25 @@ class Canvas:
         if not labels:
             return
         figure, size = self.figure, style.find_font_size()
-        if not self.is_own:
+        if not self.has_own_figure:
             self.axes[0].legend(handles, labels, title=title or None)
             return
         title = "\n".join(filter(None, [style.parse_label("title", self.request.title), title]))
-        handle = 2.6 if lines else 1.0  # in font sizes
+        handle = 2.6 if lines else 1.0  # width of the handle in font sizes
         room = figure.get_figwidth() * 72.0 / size
-        # an estimate, because only drawing measures text
+        # estimated widths, because Matplotlib measures text only when it draws
         widths = [0.56 * len(label) + handle + 1.8 for label in labels]
         columns = len(labels) if sum(widths) < room else max(1, int(room // (max(widths) + 0.2)))
         figure.legend(
             handles, labels, loc="outside upper left", ncols=columns, title=title or None, alignment="left",
             handlelength=handle, columnspacing=1.2, borderaxespad=0.2,
         )  # fmt: skip
-        # 0.145 in: 7 points of text and half of that between rows, as legend.labelspacing has it
+        # a row has 0.145 in: 7 points of text, and half of it as legend.labelspacing
         rows = -(-len(labels) // columns) + (title.count("\n") + 1 if title else 0)
         self.grow(0.05 + 0.145 * rows)
 
     def add_series_legend(self, runs: GroupedRuns, *more: Line2D, lines: bool = True, markers: bool = True) -> None:
-        """Add the legend of the series and of further lines.  Series are lines, markers or both."""
+        """Add a legend of the series and of more lines.  Series are lines, markers or both."""
         series = runs.hue.values if runs.hue.name else ()
         handles = []
         for mark in map(style.choose_series_style, range(len(series))):
@@ -120,20 +120,20 @@ class Canvas:
             marker = mark.marker if markers else None
             handles.append(Line2D([], [], color=mark.colour, linestyle=dashes, marker=marker, lw=1.2, markersize=4.2))
         labels = [*map(style.to_drawable, series), *(str(line.get_label()) for line in more)]
-        title = wrap_label(runs.hue.label, LABEL_WIDTH) if series else ""
+        title = wrap_label(runs.hue.label, MAX_LINE_CHARACTERS) if series else ""
         self.add_legend([*handles, *more], labels, title, lines=lines)
 
     def add_footnote(self, text: str) -> None:
         """Add a footnote below the panels.  On axes of the user, write only the number of runs above the last panel."""
         self.footnote = text
-        if self.request.notes and not self.is_own:
-            look: dict[str, Any] = {"fontsize": style.find_font_size(), "color": style.QUIET, "gid": _NOTE}
+        if self.request.notes and not self.has_own_figure:
+            look: dict[str, Any] = {"fontsize": style.find_font_size(), "color": style.NOTE_COLOUR, "gid": _NOTE}
             self.axes[-1].set_title(style.to_drawable(text.partition(";")[0], 600), loc="right", **look)
         elif self.request.notes:
-            # letters of matplotlib's own font are about half as wide as its size
+            # letters of Matplotlib's font are about half as wide as its size
             room = int(self.figure.get_figwidth() * 72.0 / (0.53 * style.find_font_size()))
             lines = textwrap.wrap(style.to_drawable(text, 600), room)
-            self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", color=style.QUIET, gid=_NOTE)
+            self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", color=style.NOTE_COLOUR, gid=_NOTE)
             self.grow(0.05 + 0.125 * len(lines))
 
     def finish(self, title: str, marks: str, alt: str, subject: str = "") -> PlottedFigure:
@@ -145,7 +145,7 @@ class Canvas:
             if sum(len(np.asarray(path.vertices)) for path in (*lines, *paths)) > most:
                 for each in artists:
                     each.set_rasterized(True)
-        if self.is_own:
+        if self.has_own_figure:
             for which in ("x", "y"):
                 label, scale = getattr(self.request, f"{which}label"), getattr(self.request, f"{which}scale")
                 if label is not None:
@@ -161,14 +161,14 @@ class Canvas:
                         raise InputError(f"{message}, got {scale}")
                     getattr(axes, f"set_{which}scale")(scale)
                     axes.autoscale_view()
-            if self.request.title and not self.figure.legends:  # with a legend, the title is above it
+            if self.request.title and not self.figure.legends:  # the legend has the title above it
                 self.figure.suptitle(style.parse_label("title", self.request.title), x=0.01, ha="left")
                 self.grow(0.2)
-            # the number of ticks depends on this size, not on rcParams
+            # the number of ticks depends on this font size, not on rcParams
             for axes in self.figure.axes:
                 axes.tick_params(labelsize=style.find_font_size(), which="both")
             self.figure.draw_without_rendering()
-            self.figure.set_layout_engine("none")  # otherwise the layout changes with each drawing
+            self.figure.set_layout_engine("none")  # without this line, each drawing changes the layout
         return PlottedFigure(self.figure, title, join_sentences(subject or alt, marks), alt, self.footnote)
 
 
@@ -179,7 +179,7 @@ def make_canvas(rows: int, columns: int, size: tuple[float, float], request: Plo
         given = [ax] if isinstance(ax, Axes) else list(np.ravel(np.asarray(ax, dtype=object)))
         if len(given) != rows * columns:
             raise InputError(f"`ax` must be as many axes as there are panels, {rows * columns}, got {len(given)}")
-        return Canvas(given[0].figure.figure, given, columns, request)  # the figure of a subfigure
+        return Canvas(given[0].figure.figure, given, columns, request)  # the figure of the axes or of their subfigure
     figure = ax or DisplayedFigure(figsize=find_requested_size(request) or size)
     figure.set_layout_engine("constrained")
     return Canvas(figure, list(figure.subplots(rows, columns, squeeze=False, **subplots).ravel()), columns, request)
@@ -194,19 +194,19 @@ def find_requested_size(request: PlotRequest) -> tuple[float, float] | None:
 
 
 def make_panels(
-    count: int, request: PlotRequest, size: tuple[float, float] = (style.COLUMN_WIDTH, 2.3), *, sharex: bool = True
+    count: int, request: PlotRequest, size: tuple[float, float] = (style.COLUMN_INCHES, 2.3), *, sharex: bool = True
 ) -> Canvas:
     """Return a canvas of `count` panels, at most three in a row, in one column or the width of a page."""
-    width = (find_requested_size(request) or (style.TEXT_WIDTH,))[0]
-    columns = min(count, 2 if count == 4 else 3, max(1, int(width / PANEL_WIDTH)))
+    width = (find_requested_size(request) or (style.PAGE_INCHES,))[0]
+    columns = min(count, 2 if count == 4 else 3, max(1, int(width / MIN_PANEL_INCHES)))
     columns = columns if request.ax is None or isinstance(request.ax, Figure) else count
     rows = -(-count // columns)
-    size = size if count == 1 else (style.TEXT_WIDTH, 0.9 * size[1] * rows)
+    size = size if count == 1 else (style.PAGE_INCHES, 0.9 * size[1] * rows)
     canvas = make_canvas(rows, columns, size, request, sharex=sharex, sharey=True)
     for spare in canvas.axes[count:]:
         spare.remove()
     canvas.axes = canvas.axes[:count]
-    for number, axes in enumerate(canvas.axes if canvas.is_own else ()):
+    for number, axes in enumerate(canvas.axes if canvas.has_own_figure else ()):
         axes.tick_params(labelbottom=not sharex or number + columns >= count, which="both")
     return canvas
 

@@ -1,4 +1,4 @@
-"""Plot kinds by name, the kinds that fit a result, and figures with title, caption and alternative text."""
+"""List plot kinds, choose the kinds that fit a result, and draw them with title and caption."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Choice(NamedTuple):
 
 
 class PlotKind(NamedTuple):
-    """Kind of plot: the function that draws it, the test for suitable variables, and True if it shows arrays."""
+    """Kind of plot, with the function that draws it and the test for suitable variables."""
 
     draw: Callable[[xr.Dataset, str, PlotRequest], PlottedFigure]
     fits: Callable[[xr.Dataset, str, PlotRequest], bool]
@@ -41,14 +41,14 @@ class PlotKind(NamedTuple):
 
 
 def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[Choice]:
-    """Return the plots that fit a result, or the requested variable, in the order of `KINDS`."""
+    """Return the plots that fit a result, or the variable of a request, in the order of `KINDS`."""
     request = request or PlotRequest()
     if request.variable is not None:
         groups.get_numeric_array(data, request.variable)
     groups.check_roles(data, request)
     about, arrays = request.variable or find_main_variable(data), list(map(str, data.data_vars))
     scalars = [about] if about and not groups.find_own_dimensions(data, about) else []
-    names = ["dependence"] if CANDIDATE in data.dims else list(KINDS)  # a pilot needs only one plot
+    names = ["dependence"] if CANDIDATE in data.dims else list(KINDS)  # a pilot has only this plot
     return [
         Choice(name, variable)
         for name in names
@@ -58,7 +58,7 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
 
 
 def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -> PlottedFigure:
-    """Draw a plot of one kind.  The caption has the long names of labels, and the footnote if the figure has none."""
+    """Draw a plot of one kind.  If the figure has no footnote, the caption has it."""
     check_kind(kind)
     request = request or PlotRequest()
     look = request.title, request.xlabel, request.ylabel, request.size, request.xscale, request.yscale
@@ -69,7 +69,7 @@ def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -
         plot = KINDS[kind].draw(data, variable, request)
     counts, _, rest = plot.footnote.partition("; ")
     note = "" if request.notes else rest if counts in plot.caption else plot.footnote
-    # the long names of the variable and of x if the figure has their declared labels
+    # declared labels need their long names in the caption
     names = [name for name in (variable, request.x) if name in data.variables and LABEL in data[name].attrs]
     meanings = [f"{_MARKUP.sub('', groups.make_label(data[name]))} = {groups.make_title(data[name])}" for name in names]
     more = join_sentences(f"Labels: {'; '.join(meanings)}" if meanings else "", note)
@@ -97,7 +97,7 @@ def find_main_variable(data: xr.Dataset) -> str | None:
 
 
 def has_no_error(data: xr.Dataset) -> bool:
-    """Return True if the runs have an initial error but no error at the end."""
+    """Return True if a result has an initial error but no error at the end."""
     return "initial_error" in data and "error" not in data
 
 
@@ -120,14 +120,14 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     if arrays and (planned == Status.ok).any():
         over = ", ".join(f"{name} over {', '.join(groups.find_own_dimensions(data, name))}" for name in arrays)
         message = f"`FILE` must hold a number for each run to draw a {kind}, got only arrays ({over})"
-        raise InputError(f"{message}. Return a number too.")
+        raise InputError(f"{message}. Return a number as well.")
     counts = ", ".join(f"{n} {s.name}" for s in Status if (n := int(np.count_nonzero(planned == s))))
     message = f"`FILE` must have runs with numbers to draw, got none ({counts})"
     raise InputError(f"{message}. For the error messages, run `evogt status`.")
 
 
 def _list_numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) -> list[str]:
-    """Return the numeric axes with several values that are not fixed and not part of the sample."""
+    """Return the numeric axes with several values, except fixed axes and axes of the sample."""
     unsuitable = {*groups.find_sample(data, request), *request.at}
     unsuitable |= set() if groups.find_candidate_parameter(data) else {CANDIDATE}
     names = [name for name in groups.find_axes(data, variable) if name not in unsuitable and data.sizes[name] > 1]
@@ -135,7 +135,7 @@ def _list_numeric_axes(data: xr.Dataset, variable: str, request: PlotRequest) ->
 
 
 def _has_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
-    """Return True if a group has several runs, or if no numeric axis is free for a dependence."""
+    """Return True if a group has several runs, or if a dependence plot has no numeric axis."""
     over = {*groups.find_sample(data, request)} & {*data[variable].dims} - {*request.at}
     return any(data.sizes[name] > 1 for name in over) or not _list_numeric_axes(data, variable, request)
 

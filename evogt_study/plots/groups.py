@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from evogt_study.analysis import runs as study_runs
-from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, list_labels, select_point
+from evogt_study.analysis.runs import KEYS, SEED, Numbers, count_runs, list_labels, select_point
 from evogt_study.errors import InputError, name_error
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
@@ -26,16 +26,16 @@ from evogt_study.schema.values import text_label, to_canonical
 from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, read_direction, status_codes
 from evogt_study.study.case_space import join_names
 
-MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of three fit on a page
-MAX_LISTED = 6  # values that a caption lists
+MAX_PANELS, MAX_SERIES = 6, 12  # two rows of three panels fit on a page
+MAX_LISTED = 6  # largest number of values in a caption
 MAX_TITLE, MAX_LABEL = 160, 60  # characters of a long name and of a declared label
-ROLES = ("col", "hue", "x")  # in the order of the dimensions of grouped runs
+ROLES = ("col", "hue", "x")  # order of the dimensions of grouped runs
 _GREEK = re.compile("[A-Za-z]?[Α-ωϕ][A-Za-z]?")
 
 
 @dataclass(frozen=True)
 class PlotRequest:
-    """Request for a plot, as `Result.plot` describes it.  `compared` is a comparison that the caller has computed."""
+    """Arguments of `Result.plot` for one plot.  `compared` is a comparison that the caller has computed."""
 
     variable: str | None = None
     x: str | None = None
@@ -64,12 +64,12 @@ class AxisRole:
     values: tuple[str, ...] = ("",)
 
     def describe(self, number: int) -> str:
-        """Return value `number` of the axis with its name, such as "N = 40".  For a string, return only the value."""
+        """Return one value of the axis with its name, such as "N = 40", but a string without the name."""
         value = self.values[number]
         return f"{self.name} = {value}" if self.name and _is_number(value) else value
 
     def list_values(self) -> str:
-        """Return all values with the name, such as "dictionary = transnet, gtransnet"."""
+        """Return the name and all values of the axis, such as "dictionary = transnet, gtransnet"."""
         return f"{self.name} = {join_names(self.values, MAX_LISTED)}"
 
 
@@ -78,8 +78,8 @@ class GroupedRuns:
     """Runs of one variable, grouped by panel P, series S, point X along x, and sample n.
 
     `values` (P, S, X, n, ...) have NaN for a run without a value.  `status` and `runs` (P, S, X, n) are the status and
-    number of each run, or -1 for a repeated or unplanned run.  `over` are the axes of the sample with several values,
-    and `lengths` are their sizes.  `numbers` (P, S, X) are the numbers along x.
+    number of each run.  A repeated or unplanned run has the number -1.  `over` lists the axes of the sample with
+    several values, and `lengths` their sizes.  `numbers` (P, S, X) are the numbers along x.
     """
 
     title: str
@@ -98,17 +98,17 @@ class GroupedRuns:
 
     @property
     def planned(self) -> npt.NDArray[np.bool_]:
-        """Mask of planned runs, (P, S, X, n), without repeated runs."""
+        """Mask of the planned runs, (P, S, X, n), without repeated runs."""
         return self.runs >= 0
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """Mask of runs with at least one finite value, (P, S, X, n)."""
+        """Mask of the runs with at least one finite value, (P, S, X, n)."""
         return np.asarray(np.isfinite(self.values).reshape(*self.planned.shape, -1).any(axis=-1))
 
     @property
     def largest(self) -> int:
-        """Number of runs with a value in the largest group.  This number decides how the figure draws all groups."""
+        """Largest number of runs with a value in a group.  All groups have the same symbols for this number."""
         return int(self.present.sum(axis=-1).max(initial=0))
 
     def get_sample(self, *position: int) -> Array:
@@ -119,15 +119,15 @@ class GroupedRuns:
     @property
     def medians(self) -> Array:
         """Median of the values of each group, (P, S, X), or NaN for an empty group."""
-        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # NumPy warns of a group without values
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of empty groups
             return np.asarray(np.nanmedian(self.values.reshape(*self.planned.shape[:3], -1), axis=-1))
 
     def compute_median_intervals(self) -> Array:
         """Return the 95 % interval of the median of each group, (P, S, X, 2), with seeds of the sample as units."""
-        if DRAWN not in self.over:
+        if SEED not in self.over:
             return interval(self.values[..., None], Interval("median"))
         values = self.values.reshape(*self.values.shape[:3], *self.lengths)
-        first = np.moveaxis(values, 3 + self.over.index(DRAWN), 3)
+        first = np.moveaxis(values, 3 + self.over.index(SEED), 3)
         return interval(first.reshape(*first.shape[:4], -1), Interval("median"))
 
     def format_missing(self, *position: int) -> str:
@@ -136,20 +136,20 @@ class GroupedRuns:
         return f"{ok}/{planned}" if ok < planned else ""
 
     def describe_group(self, panel: int, series: int, place: int) -> str:
-        """Return the axis values of a group, such as "N = 40, gtransnet, epsilon = 0.1"."""
+        """Return the axis values of a group as text, such as "N = 40, gtransnet, epsilon = 0.1"."""
         along = self.x.describe(place) if self.x.name else ""
         if self.numbers is not None:
             along = f"{self.x.name} = {self.numbers[panel, series, place]:g}"
         return ", ".join(filter(None, [along, self.hue.describe(series), self.col.describe(panel)]))
 
     def list_incomplete(self, most: int = 12) -> str:
-        """Return the groups with missing runs, such as "3/4 at N = 40, fast".  Count the groups beyond `most`."""
+        """Return the first `most` groups with missing runs, such as "3/4 at N = 40, fast", and count all others."""
         groups = [each for each in np.ndindex(*self.planned.shape[:3]) if self.format_missing(*each)]
         texts = [" at ".join(filter(None, (self.format_missing(*each), self.describe_group(*each)))) for each in groups]
         return ", ".join(texts[:most]) + (f" and {len(texts) - most} more groups" if len(texts) > most else "")
 
     def describe_counts(self) -> str:
-        """Return the number of runs in the figure and the status of all other runs, as "38 of 40 runs (2 failed)"."""
+        """Return the number of runs with a value and the status of all others, such as "38 of 40 runs (2 failed)"."""
         lost = self.planned & ~self.present
         reasons = [
             f"{number} {state.name.replace('_', ' ') if state != Status.ok else 'without a value'}"
@@ -160,7 +160,7 @@ class GroupedRuns:
         return f"{count_runs(self.runs[self.present]):,} of {count_runs(self.runs):,} runs{more}"
 
     def describe_subject(self) -> str:
-        """Return variable, roles and counts, as "error against N = 20, 40, over 10 values of seed; 20 of 20 runs"."""
+        """Return variable, axes and counts, such as "error against N = 20, 40, over 2 values of seed; 4 of 4 runs"."""
         parts = []
         if self.x.name:
             known = [] if self.numbers is None else np.unique(self.numbers[np.isfinite(self.numbers)]).tolist()
@@ -173,7 +173,7 @@ class GroupedRuns:
         return f"{self.title} {', '.join([*parts, *self.notes])}".strip() + f"; {self.describe_counts()}"
 
     def describe_extremes(self, numbers: Array | None = None, what: str = "") -> str:
-        """Return a sentence with the extremes of numbers (P, S, X), by default the medians, and the run counts."""
+        """Return a sentence on the extremes of numbers (P, S, X), by default the medians, with the run counts."""
         values = self.medians if numbers is None else numbers
         if not np.isfinite(values).any():
             return f"No run has a value: {self.describe_counts()}."
@@ -195,9 +195,9 @@ def group_runs(
     data: xr.Dataset, variable: str, request: PlotRequest, *, wanted: Sequence[str] = ROLES, numeric: bool = False,
     pooled: bool = False, max_x: int | None = None, max_hue: int | None = MAX_SERIES, own: bool = False,
 ) -> GroupedRuns:  # fmt: skip
-    """Group the runs of a variable.  Axes without a role join the sample if `pooled`, else keep their first value."""
+    """Group the runs of a variable.  Axes without a role join the sample if `pooled`, else have their first value."""
     get_numeric_array(data, variable)
-    if variable not in data.data_vars:  # a coordinate over some axes of the study
+    if variable not in data.data_vars:  # a coordinate may have fewer axes than the runs
         bare = data.reset_coords(variable)
         data = bare.assign({variable: bare[variable].broadcast_like(bare["run_status"])})
     inner = [str(dim) for dim in data[variable].dims if dim not in find_axes(data, variable)]
@@ -226,15 +226,15 @@ def group_runs(
     sample = {name: here.sizes[name] for name in over}
     if follower is not None:
         axis["x"] = replace(axis["x"], name=follower, label=make_label(here[follower]))
-    values = _to_groups(here[variable].variable, order, sample).astype(float)
+    values = _reshape_to_groups(here[variable].variable, order, sample).astype(float)
     status: npt.NDArray[np.int8] = np.full(values.shape[:4], Status.ok, dtype=np.int8)
     runs: Numbers = np.arange(status.size).reshape(status.shape)
     if {"run_status", KEYS} <= set(here.variables):
         codes, numbers = status_codes(here["run_status"]), study_runs.number_runs(here[KEYS])
-        status = _to_groups(here["run_status"].variable.copy(data=codes), order, sample)
-        runs = _to_groups(xr.Variable(here[KEYS].dims, numbers), order, sample)
+        status = _reshape_to_groups(here["run_status"].variable.copy(data=codes), order, sample)
+        runs = _reshape_to_groups(xr.Variable(here[KEYS].dims, numbers), order, sample)
         runs = np.where(study_runs.mark_first(runs), runs, -1)
-    values[runs < 0] = np.nan  # a repeated run of a sample would be drawn and counted twice
+    values[runs < 0] = np.nan  # draw and count a repeated run only once
     several = {name: size for name, size in sample.items() if size > 1}
     return GroupedRuns(
         make_title(here[variable]), make_label(here[variable]),
@@ -248,7 +248,7 @@ def group_runs(
 def _assign_axes(
     data: xr.Dataset, axes: Sequence[str], request: PlotRequest, wanted: Sequence[str], numeric: bool
 ) -> tuple[dict[str, str], tuple[str, ...], str | None]:
-    """Return the axis of each role, the axes of the sample, and a parameter along x that is not an axis."""
+    """Return the axis of each role, the axes of the sample, and the dependent parameter along x."""
     given = {role: name for role in wanted if (name := getattr(request, role)) is not None}
     follower = given["x"] if "x" in given and given["x"] not in axes else None
     if follower is not None:
@@ -265,7 +265,7 @@ def _assign_axes(
         name = next(name for name in twice if twice.count(name) > 1)
         raise InputError(f"`--{next(iter(given))}` and the other options must name different axes, got {name} twice")
     free = [name for name in axes if name not in twice and data.sizes[name] > 1]
-    # the longest axis with numbers for x, the first with strings for hue
+    # x has the longest axis of numbers, and hue has the first axis of strings
     numbers = sorted((name for name in free if is_numeric(data, name)), key=lambda name: -data.sizes[name])
     strings = [name for name in free if name not in numbers]
     found, candidates = dict(given), numbers or ([] if numeric else strings[1:] or strings)
@@ -293,14 +293,14 @@ def find_candidate_parameter(data: xr.Dataset) -> str | None:
 
 
 def _check_axes(named: Sequence[tuple[str, str | None]], axes: Sequence[str]) -> None:
-    """Raise InputError for an option that names no axis."""
+    """Raise InputError if an option has a name that is not an axis."""
     for option, name in named:
         if name is not None and name not in axes:
             raise name_error(f"--{option}", name, axes)
 
 
 def _find_followers(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> dict[str, str]:
-    """Return the axis of each numeric parameter that follows one axis besides series, panels and axes of strings."""
+    """Return the axis of each numeric parameter that depends on one axis, without counting series and panels."""
     others = {request.hue, request.col, *(name for name in axes if not is_numeric(data, name))}
     return {
         str(other): dims[0]
@@ -310,8 +310,8 @@ def _find_followers(data: xr.Dataset, axes: Sequence[str], request: PlotRequest)
     }  # fmt: skip
 
 
-def _to_groups(variable: xr.Variable, order: Mapping[str, int], sample: Mapping[str, int]) -> npt.NDArray[Any]:
-    """Return the values (P, S, X, n, ...) of an array.  Expand missing dimensions to their sizes."""
+def _reshape_to_groups(variable: xr.Variable, order: Mapping[str, int], sample: Mapping[str, int]) -> npt.NDArray[Any]:
+    """Reshape an array to (P, S, X, n, ...), with missing dimensions expanded to their sizes."""
     own = {str(dim): size for dim, size in variable.sizes.items() if dim not in {**order, **sample}}
     values = variable.set_dims({**order, **sample, **own}).values  # type: ignore[no-untyped-call]  # xarray's
     return np.reshape(values, (*order.values(), math.prod(sample.values()), *own.values()))
@@ -347,24 +347,24 @@ def is_numeric(data: xr.Dataset, name: str) -> bool:
     return bool(data[name].dtype.kind in "iufb")
 
 
-def is_measured(data: xr.Dataset, request: PlotRequest) -> bool:
-    """Return True if x is one number of each run and follows no single axis."""
+def has_recorded_x(data: xr.Dataset, request: PlotRequest) -> bool:
+    """Return True if x is a number of each run that does not depend on one axis only."""
     axes = [] if "run_status" not in data else list(map(str, data["run_status"].dims))
     known = (None, *axes, *_find_followers(data, axes, request))
     return request.x not in known and _has_each_run(data, str(request.x))
 
 
 def find_sample(data: xr.Dataset, request: PlotRequest) -> tuple[str, ...]:
-    """Return the axes of the sample, by default the seed and random samples."""
-    return (DRAWN, *study_runs.find_drawn_dimensions(data)) if request.over is None else request.over
+    """Return the axes of the sample, by default the seed and the dimensions of random samples."""
+    return (SEED, *study_runs.find_drawn_dimensions(data)) if request.over is None else request.over
 
 
 def check_roles(data: xr.Dataset, request: PlotRequest) -> None:
     """Raise InputError for names that are not axes of the study, and for unknown axis values."""
     axes = tuple(map(str, data["run_status"].dims))
-    inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
+    inside = {str(dim) for dim in data.dims} - set(axes)  # time and directions of fields
     select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
-    if not is_measured(data, request) and not study_runs.is_along_sample(data, request.x):
+    if not has_recorded_x(data, request) and not study_runs.is_along_sample(data, request.x):
         _check_axes([("x", request.x)], [*axes, *_find_followers(data, axes, request)])
     _check_axes([("hue", request.hue), ("col", request.col), *(("over", name) for name in request.over or ())], axes)
 
@@ -378,20 +378,20 @@ def get_numeric_array(data: xr.Dataset, variable: str) -> xr.DataArray:
 
 
 def _has_each_run(data: xr.Dataset, name: str) -> bool:
-    """Return True for a variable or coordinate with one number for each run that is not an axis."""
+    """Return True if a variable or coordinate has a number for each run and is not an axis."""
     if name not in data.variables or name in data.dims or "run_status" not in data or not is_numeric(data, name):
         return False
     return data[name].ndim > 0 and set(data[name].dims) <= set(data["run_status"].dims)
 
 
 def make_title(array: xr.DataArray) -> str:
-    """Return the long name of an array with its units.  Without a long name, or for a Greek letter, return the name."""
+    """Return the long name of an array with its units.  If the long name is a Greek letter, use the name instead."""
     long_name = str(array.attrs.get("long_name", array.name))
     return _add_units(str(array.name) if _GREEK.fullmatch(long_name) else long_name, array)
 
 
 def make_label(array: xr.DataArray) -> str:
-    """Return the label of an array in a figure: the declared label if it is valid, or long name and units."""
+    """Return the label of an array in a figure, by default its long name with units."""
     label = array.attrs.get(LABEL)
     with suppress(InputError):
         if isinstance(label, str) and 0 < len(label) <= MAX_LABEL:

@@ -1,4 +1,4 @@
-"""Sizes, colours and markers of all figures, text without markup, and file formats, without pyplot or a display."""
+"""Set sizes, colours and markers of all figures, escape their text and write their files, without pyplot."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from evogt_study.errors import InputError, cut, shorten
 from evogt_study.text import escape_text
 
-COLUMN_WIDTH = 3.4  # inches, of one column of a two-column paper
-TEXT_WIDTH = 6.5  # of the whole page
-LOOK: dict[str, Any] = {
+COLUMN_INCHES = 3.4  # inches of a column of a two-column paper
+PAGE_INCHES = 6.5  # inches of a page
+RC_PARAMS: dict[str, Any] = {
     "axes.grid": True, "grid.color": "0.9", "grid.linewidth": 0.5, "axes.axisbelow": True, "legend.frameon": False,
     "axes.formatter.use_mathtext": True, "axes.formatter.useoffset": False, "axes.formatter.limits": (-3, 4),
 }  # fmt: skip
-QUIET = "0.35"  # of notes and reference lines: dark enough to read
-LABEL_LIMIT = 40  # characters of a name from a file
-MIN_LOG_RATIO = {True: 3.0, False: 1e3}  # least ratios for a logarithmic scale of an error and of others
+NOTE_COLOUR = "0.35"  # grey of notes and reference lines, dark enough to read
+MAX_NAME_CHARACTERS = 40  # largest number of characters of a name from a file
+MIN_LOG_RATIO = {True: 3.0, False: 1e3}  # smallest ratios for a logarithmic scale, by "is an error"
 
-# colours of Okabe and Ito except yellow, which is too light for a line; dashes and markers differ too, for readers and
-# printers without colour
+# colours of Okabe and Ito without yellow, which is too light for a line
+# dashes and markers differ too, for readers and printers without colour
 STYLES: tuple[tuple[str, Any], ...] = (
     ("#000000", "solid"), ("#D55E00", "dashed"), ("#0072B2", "dashdot"), ("#009E73", "dotted"),
     ("#CC79A7", (0, (7, 2))), ("#E69F00", (0, (3, 1, 1, 1, 1, 1))), ("#56B4E9", (0, (1, 3))),
@@ -40,9 +40,9 @@ FORMATS = ("png", "pdf", "svg")
 
 
 def make_settings() -> Any:
-    """Return the rcParams for a figure.  Settings of the user do not change."""
+    """Return the rcParams for a figure, without the rcParams that the user has changed."""
     scale = matplotlib.rcParams["font.size"] / matplotlib.rcParamsDefault["font.size"]
-    own = {"axes.labelsize": 8.0 * scale, "xtick.labelsize": 7.0 * scale, **LOOK}
+    own = {"axes.labelsize": 8.0 * scale, "xtick.labelsize": 7.0 * scale, **RC_PARAMS}
     own = {name: value for name, value in own.items() if not is_changed(name)}
     current: Any = matplotlib.rcParams | own
     labels = dict.fromkeys(("axes.titlesize", "figure.titlesize"), current["axes.labelsize"])
@@ -51,7 +51,7 @@ def make_settings() -> Any:
 
 
 def find_font_size(name: str = "xtick.labelsize") -> float:
-    """Return a font size of rcParams in points, by default for numbers, legends and footnotes."""
+    """Return a font size of rcParams in points, by default the size of numbers, legends and footnotes."""
     return float(FontProperties(size=cast(Any, matplotlib.rcParams)[name]).get_size_in_points())
 
 
@@ -90,7 +90,7 @@ def scale_axis(axes: Axes, which: str, values: Any, min_ratio: float = 3.0) -> N
     axis = axes.xaxis if which == "x" else axes.yaxis
     scale = axes.set_xscale if which == "x" else axes.set_yscale
     positive = finite_values[finite_values > 0.0]
-    least = 0.0 if which == "x" else -np.finfo(float).tiny  # zeros along x are positions like others
+    least = 0.0 if which == "x" else -np.finfo(float).tiny  # zeros along x prevent a logarithmic scale
     if not len(positive) or finite_values.min() <= least or positive.max() < min_ratio * positive.min():
         if len(finite_values) and bool((finite_values == np.round(finite_values)).all()):
             axis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
@@ -100,11 +100,11 @@ def scale_axis(axes: Axes, which: str, values: Any, min_ratio: float = 3.0) -> N
         axis.set_minor_formatter(NullFormatter())
         if decades > 1.5:
             axis.set_major_locator(LogLocator(numticks=7))
-        else:  # the range may contain no power of ten
+        else:  # a short range may contain no power of ten
             digits = (1.0, 2.0, 5.0) if decades > 0.7 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
             axis.set_major_locator(LogLocator(subs=digits))
             axis.set_major_formatter(FuncFormatter(lambda value, _: format_tick(value)))
-    else:  # zeros along y: linear up to the smallest positive value
+    else:  # zeros along y need a linear part, up to the smallest positive value
         scale("symlog", linthresh=float(positive.min()))
 
 
@@ -114,13 +114,13 @@ def format_tick(value: float) -> str:
 
 
 def mark_positions(axes: Axes, positions: Any, width: float) -> None:
-    """Put ticks at the positions if there are few.  Omit ticks with labels that would overlap on `width` inches."""
+    """Set a tick at each position if there are few, except ticks whose labels overlap on `width` inches."""
     places = np.unique(np.asarray(positions, dtype=float))
     log = axes.get_xscale() == "log"
     if not 2 <= len(places) <= 9 or (log and places.max() > 300.0 * places.min()):
         return
     scaled = np.log(places) if log else places
-    # 0.06 in: a digit of 7 points
+    # half widths of labels, with 0.06 in for a digit of 7 points
     room = [0.5 * 0.06 * len(format_tick(place)) * (scaled[-1] - scaled[0]) / width for place in places]
     kept = [0]
     for i in range(1, len(places)):
@@ -130,14 +130,14 @@ def mark_positions(axes: Axes, positions: Any, width: float) -> None:
     axes.minorticks_off()
 
 
-def to_drawable(text: str, limit: int = LABEL_LIMIT) -> str:
-    """Return text from a file for a figure, without mathematics and without characters that the font lacks."""
+def to_drawable(text: str, limit: int = MAX_NAME_CHARACTERS) -> str:
+    """Return text from a file without mathematics, and with "?" for characters that the font lacks."""
     lines = [_replace_unknown(" ".join(line.split())) for line in text.split("\n")]
     return cut("\n".join(lines), limit).replace("$", r"\$")
 
 
 def parse_label(option: str, text: str) -> str:
-    """Return text of the user, with mathematics between dollars.  Raises InputError for invalid mathematics."""
+    """Return a label with mathematics between dollars.  Raises InputError for invalid mathematics."""
     line = _replace_unknown(text)
     try:
         if is_math_text(line):
@@ -159,11 +159,12 @@ def _read_font_characters() -> frozenset[int]:
 
 
 def encode_figure(figure: Figure, form: str, dpi: float | None = None) -> bytes:
-    """Return the bytes of a figure file.  Equal figures have equal bytes.  `dpi` is the resolution of images."""
+    """Return the bytes of a figure file, which are equal for equal figures.  `dpi` is the resolution of images."""
     if form not in FORMATS:
         raise InputError(f"`--output` must end in .{', .'.join(FORMATS)}, got {'.' + form if form else 'no ending'}")
-    # no dates and versions, and identifiers by a fixed salt: matplotlib reads these only from the global settings
-    settings: Any = {"svg.hashsalt": "evogt", "svg.fonttype": "path", "pdf.fonttype": 42}  # journals refuse Type 3
+    # files without dates and versions are reproducible, and Matplotlib reads the salt only from global settings
+    # journals refuse fonts of type 3
+    settings: Any = {"svg.hashsalt": "evogt", "svg.fonttype": "path", "pdf.fonttype": 42}
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Creator": None}, "svg": {"Date": None}}
     stream = io.BytesIO()
     with matplotlib.rc_context(settings):

@@ -33,7 +33,7 @@ from evogt_study.plots import catalogue
 from evogt_study.plots.axis_plots import compare_axis, has_comparison, name_setups
 from evogt_study.plots.canvas import PlottedFigure
 from evogt_study.plots.groups import PlotRequest, make_title
-from evogt_study.plots.style import COLUMN_WIDTH, encode_figure
+from evogt_study.plots.style import COLUMN_INCHES, encode_figure
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.netcdf import list_returned_coordinates, read_software_sets
 from evogt_study.schema.values import text_label, to_canonical
@@ -128,7 +128,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         dependent=list_dependent(main),
         provenance=collect_provenance(path, main),
         commands=list_commands(path, main, study),
-        column=COLUMN_WIDTH,
+        column=COLUMN_INCHES,
     )
     return page.lstrip()
 

@@ -112,8 +112,8 @@ def test_a_sign_test_and_adjusted_p_values_have_the_answers_of_r():
         tests.compute_win_interval(7, 10, 0.05), [0.3475471499400027, 0.9332604888222655], rtol=1e-10
     )
     p = np.array([0.03, 0.01, NAN, 0.04, 0.02])
-    np.testing.assert_allclose(tests.holm(p), [0.06, 0.04, NAN, 0.06, 0.06])
-    assert ((p <= tests.find_holm_levels(p, 0.05)) == (tests.holm(p) <= 0.05))[~np.isnan(p)].all()
+    np.testing.assert_allclose(tests.adjust_p_values(p), [0.06, 0.04, NAN, 0.06, 0.06])
+    assert ((p <= tests.find_holm_levels(p, 0.05)) == (tests.adjust_p_values(p) <= 0.05))[~np.isnan(p)].all()
 
 
 def test_fiellers_interval_has_the_ratios_that_the_test_accepts():

@@ -13,14 +13,14 @@ from evogt_study.analysis.statistics import IncompleteWarning, observed_orders, 
 from evogt_study.analysis.tables import (
     NumberFormat,
     TableRequest,
-    eoc_table,
+    compute_ratio_of_means,
     find_variables,
     format_orders,
     format_ratio,
+    make_order_table,
+    make_summary_table,
     make_table,
-    ratio_of_means,
     render_table,
-    summary_table,
 )
 from evogt_study.errors import InputError
 
@@ -102,18 +102,18 @@ def test_ratios_are_one_more_column_with_units_of_their_own(values):
     many = many.rename("error").where((many.N == 20) | (many.seed < 5))
     data = many.to_dataset().assign(run_key=many.astype(str).astype(object))
     request = TableRequest(columns=("dictionary",), ratio="transnet/g_rf", missing="drop", numbers=NumberFormat(3))
-    lines = summary_table(data, request).splitlines()
+    lines = make_summary_table(data, request).splitlines()
     assert lines[0].endswith("transnet/g_rf")
-    found = ratio_of_means(many, "dictionary", ("transnet", "g_rf"), request, data["run_key"])
+    found = compute_ratio_of_means(many, "dictionary", ("transnet", "g_rf"), request, data["run_key"])
     low, high = found["ratio_ci"].values[0]
     ends = f"[{format_ratio(low, THREE)}, {format_ratio(high, THREE)}]"
     assert lines[2].endswith(f"{format_ratio(float(found.ratio_of_means[0]), THREE)} {ends}")
     assert lines[3].endswith(" 0.201 5/6")  # fewer than six common seeds have no interval
     assert lines[-1].startswith("mean (std); ratio of means [its interval]")
-    header = summary_table(data, TableRequest(**{**vars(request), "form": "csv"})).splitlines()[0]
+    header = make_summary_table(data, TableRequest(**{**vars(request), "form": "csv"})).splitlines()[0]
     assert header.endswith("transnet/g_rf,transnet/g_rf lower,transnet/g_rf upper,transnet/g_rf n")
     with pytest.raises(InputError, match="`ratio` must be first/second, two values of one axis across"):
-        summary_table(data, TableRequest(ratio="transnet/g_rf", missing="drop"))
+        make_summary_table(data, TableRequest(ratio="transnet/g_rf", missing="drop"))
 
 
 def test_points_without_planned_runs_have_no_row_and_cells_no_number(values):
@@ -191,4 +191,4 @@ def test_each_series_has_its_number_and_order_and_the_last_row_the_slope():
     one = ORDERS.isel(scheme=0)  # also along a parameter that follows an axis
     assert format_orders(observed_orders(one, "h"), "h", "mean").splitlines()[3].split() == ["0.05", "0.0100", "2.00"]
     data = one.to_dataset().assign(run_key=one.astype(str).astype(object))
-    assert eoc_table(data, TableRequest(), "h").splitlines()[-1].split() == ["slope", "2.00"]
+    assert make_order_table(data, TableRequest(), "h").splitlines()[-1].split() == ["slope", "2.00"]

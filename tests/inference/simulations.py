@@ -16,16 +16,16 @@ import xarray as xr
 from evogt_study.analysis.statistics import summary
 from evogt_study.inference import comparisons
 from evogt_study.inference.intervals import (
-    FIRST,
+    FIRST_SEEDS,
     Goal,
     Interval,
     choose_next_sizes,
     compute_look,
+    compute_share_interval,
     decide,
     interval,
-    share_interval,
 )
-from evogt_study.inference.kernels import HEAVY, tail_index
+from evogt_study.inference.kernels import HEAVY_TAIL_INDEX, tail_index
 from evogt_study.inference.polynomial_chaos import compute_shapley_effects
 from evogt_study.inference.sensitivity import describe_dependence
 
@@ -79,7 +79,7 @@ def measure_coverage(name, size, how, samples=SAMPLES):
 
 def share_of_notes(name, size):
     """Share of samples with a note on a heavy tail."""
-    return float((tail_index(draw_samples(name, size)) < HEAVY).mean())
+    return float((tail_index(draw_samples(name, size)) < HEAVY_TAIL_INDEX).mean())
 
 
 def pooled(correlation, of, seeds=20, cells=3, samples=2_000):
@@ -230,7 +230,7 @@ def wilcoxon(studies):
     for values in studies:
         p = [scipy.stats.wilcoxon(d).pvalue if (d := values[i] - values[j]).any() else 1.0 for i, j in pairs]
         lead = int(np.median(values, -1).argmin())
-        adjusted = zip(comparisons.holm(np.array(p)), pairs, strict=True)
+        adjusted = zip(comparisons.adjust_p_values(np.array(p)), pairs, strict=True)
         found.append(lead if all(each <= 0.05 for each, pair in adjusted if lead in pair) else -1)
     return np.array(found)
 
@@ -271,7 +271,7 @@ def coverage_of_share(share, units, per_unit, correlation, draws=2_000):
     common = rng.random((draws, units, 1)) < share
     own = rng.random((draws, units, per_unit)) < share
     values = np.where(rng.random(own.shape) < np.sqrt(correlation), common, own) * 1.0
-    low, high = share_interval(values, 0.95).T
+    low, high = compute_share_interval(values, 0.95).T
     return float(((low <= share) & (share <= high)).mean())
 
 
@@ -314,7 +314,7 @@ def precision_studies(studies, goal, seed=SEED):
     errors = np.load(POPULATION)["error"].astype(float)
     draws = np.random.default_rng(seed).integers(0, errors.shape[1], (studies, goal.max_seeds))
     truth = (np.mean if goal.statistic == "mean" else np.median)(errors, axis=1)
-    used, sizes = np.zeros((studies, len(errors)), int), np.full((studies, len(errors)), FIRST)
+    used, sizes = np.zeros((studies, len(errors)), int), np.full((studies, len(errors)), FIRST_SEEDS)
     holds = np.zeros(used.shape, bool)
     while not used.all():
         size = int(sizes[used == 0].min())

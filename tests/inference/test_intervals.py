@@ -6,7 +6,7 @@ import scipy.stats
 
 from evogt_study.inference import kernels
 from evogt_study.inference import kernels as resampling
-from evogt_study.inference.intervals import Interval, interval, ratio_interval
+from evogt_study.inference.intervals import Interval, compute_ratio_interval, interval
 from evogt_study.inference.kernels import find_kernel
 
 NAN = np.nan
@@ -82,8 +82,8 @@ def test_sums_of_resamples_do_not_depend_on_the_batch(monkeypatch):
     kept = resampling.resample_sums(values, 200, 5)
     places = np.random.default_rng(5).integers(0, 30, (200, 30))
     np.testing.assert_allclose(kept, values[..., places].sum(axis=-1), rtol=1e-12)
-    monkeypatch.setattr(resampling, "_KEPT", 0)
-    monkeypatch.setattr(resampling, "BATCH", 40 * 30)
+    monkeypatch.setattr(resampling, "_MAX_CACHED_COUNTS", 0)
+    monkeypatch.setattr(resampling, "MAX_BATCH_VALUES", 40 * 30)
     np.testing.assert_allclose(resampling.resample_sums(values, 200, 5), kept, rtol=1e-12)
 
 
@@ -134,10 +134,12 @@ def test_it_depends_neither_on_other_rows_nor_on_missing_values_nor_on_scale(how
 
 def test_the_interval_of_an_inverse_ratio_is_the_inverse():
     above, below = draw_values(2, 3, 15)
-    one = ratio_interval(above, below, Interval(), logarithmic=True)
-    other = ratio_interval(below, above, Interval(), logarithmic=True)
+    one = compute_ratio_interval(above, below, Interval(), logarithmic=True)
+    other = compute_ratio_interval(below, above, Interval(), logarithmic=True)
     np.testing.assert_allclose(one, 1.0 / other[:, ::-1], rtol=1e-10)
-    np.testing.assert_allclose(ratio_interval(3.0 * below, below, Interval(), logarithmic=True), 3.0, rtol=1e-10)
+    np.testing.assert_allclose(
+        compute_ratio_interval(3.0 * below, below, Interval(), logarithmic=True), 3.0, rtol=1e-10
+    )
 
 
 def test_the_lower_end_of_positive_values_is_positive():

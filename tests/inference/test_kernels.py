@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from evogt_study.inference import kernels
-from evogt_study.inference.intervals import ratio_error, standard_error
+from evogt_study.inference.intervals import compute_ratio_error, compute_standard_error
 from evogt_study.inference.kernels import find_kernel, largest_share, resample_statistic, tail_index
 
 RELAXED = settings(deadline=None, max_examples=100)  # machines are shared
@@ -66,29 +66,31 @@ def test_tails():
 def test_a_standard_error_is_the_spread_of_the_statistic_over_fresh_samples(of):
     """2,000 samples of 200: a spread is known to 1.6 %, and the mean of its estimates is biased by a few per cent."""
     samples = np.random.default_rng(2).normal(8.0, 1.0, (2000, 200))
-    assert standard_error(samples[..., None], of).mean() == pytest.approx(find_kernel(of)[0](samples).std(), rel=0.08)
+    assert compute_standard_error(samples[..., None], of).mean() == pytest.approx(
+        find_kernel(of)[0](samples).std(), rel=0.08
+    )
 
 
 def test_standard_errors_of_means_and_quantiles():
     """SciPy has Maritz and Jarrett's weights of one order statistic; here they are the weights of Harrell and Davis."""
     sample = np.random.default_rng(3).lognormal(0.0, 1.0, 15)
-    assert standard_error(sample[:, None], "mean") == pytest.approx(scipy.stats.sem(sample))
+    assert compute_standard_error(sample[:, None], "mean") == pytest.approx(scipy.stats.sem(sample))
     expected = scipy.stats.gmean(sample) * scipy.stats.sem(np.log(sample))
-    assert standard_error(sample[:, None], "geometric_mean") == pytest.approx(expected)
+    assert compute_standard_error(sample[:, None], "geometric_mean") == pytest.approx(expected)
     for p in (0.25, 0.5, 0.75):
         name, sample = f"q{100 * p:g}", np.random.default_rng(401).gamma(2.0, 1.0, 401)
-        found = float(standard_error(sample[:, None], name))
+        found = float(compute_standard_error(sample[:, None], name))
         assert found == pytest.approx(scipy.stats.mstats.mjci(sample, [p])[0], rel=0.08)
         resampled = resample_statistic(sample[None, :, None], find_kernel(name)[0], 4000, 1)
         assert found == pytest.approx(resampled.std(), rel=0.08)
     above, below = np.random.default_rng(5).lognormal(0.0, 0.3, (2, 3000, 40)) + np.array([1.0, 2.0])[:, None, None]
     ratios = above.mean(axis=1) / below.mean(axis=1)
-    assert ratio_error(above, below).mean() == pytest.approx(ratios.std(), rel=0.05)
+    assert compute_ratio_error(above, below).mean() == pytest.approx(ratios.std(), rel=0.05)
 
 
 def test_units_of_several_values_are_one_draw_each():
     values = np.random.default_rng(4).lognormal(0.0, 1.0, (30, 1))
     copies = np.repeat(values, 3, axis=1)
-    assert standard_error(copies, "mean") == pytest.approx(standard_error(values, "mean"))
-    assert standard_error(copies, "median") == pytest.approx(standard_error(values, "median"), rel=0.15)
-    assert standard_error(copies, "mean") > 1.5 * standard_error(copies.reshape(-1, 1), "mean")
+    assert compute_standard_error(copies, "mean") == pytest.approx(compute_standard_error(values, "mean"))
+    assert compute_standard_error(copies, "median") == pytest.approx(compute_standard_error(values, "median"), rel=0.15)
+    assert compute_standard_error(copies, "mean") > 1.5 * compute_standard_error(copies.reshape(-1, 1), "mean")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from evogt_study.inference.intervals import (
-    FIRST,
-    GROWTH,
+    FIRST_SEEDS,
+    MAX_GROWTH,
     Goal,
     Interval,
     compute_boundary,
@@ -40,9 +40,9 @@ def test_a_study_grows_batch_by_batch_until_the_number_is_known():
     goal = Goal(half_width=0.1)
     made = decide_in_batches(VALUES, goal)
     sizes = [each.wanted for each in made[:-1]]
-    assert sizes[0] == FIRST
+    assert sizes[0] == FIRST_SEEDS
     assert sizes == sorted(set(sizes))
-    assert all(new <= np.ceil(GROWTH * 1.05 * old) for old, new in pairwise(sizes))
+    assert all(new <= np.ceil(MAX_GROWTH * 1.05 * old) for old, new in pairwise(sizes))
     last = made[-1].looks[-1]
     assert (made[-1].reason, last.n, made[-1].wanted) == ("known", sizes[-1], sizes[-1])
     assert last.half_width <= 0.1 < made[-2].looks[-1].half_width
@@ -61,7 +61,7 @@ def test_further_values_change_no_decision_and_a_stricter_goal_uses_them():
     assert decide(VALUES[: first[-1].wanted], narrow).wanted > first[-1].wanted  # which has all of the earlier ones
     made = decide_in_batches(VALUES, Goal(half_width=0.001, max_seeds=200))
     assert (made[-1].reason, made[-1].wanted) == ("at most", 200)
-    assert [each.expected for each in made] == [FIRST, *[200] * (len(made) - 1)]
+    assert [each.expected for each in made] == [FIRST_SEEDS, *[200] * (len(made) - 1)]
 
 
 @pytest.mark.parametrize("of", ["mean", "median", "ratio"])

@@ -9,7 +9,7 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.analysis.runs import Design
 from evogt_study.errors import InputError
-from evogt_study.inference.kernels import fit_blocks, pseudo_values
+from evogt_study.inference.kernels import compute_pseudo_values, fit_blocks
 from evogt_study.inference.sensitivity import compute_grid_components
 
 
@@ -112,7 +112,7 @@ def test_setup_means_are_least_squares_and_pseudo_values_are_the_jackknife():
     np.testing.assert_allclose(fit_blocks(y)[0], fit[:3] + fit[3:].mean(), rtol=1e-10)
     left = np.stack([fit_blocks(np.delete(y, unit, axis=1))[0] for unit in range(7)], axis=1)
     expected = fit_blocks(y)[0][:, None] + 6 * (left.mean(axis=1, keepdims=True) - left)
-    np.testing.assert_allclose(pseudo_values(y), expected, rtol=1e-9)
+    np.testing.assert_allclose(compute_pseudo_values(y), expected, rtol=1e-9)
 
 
 def test_values_that_do_not_vary_have_no_share():

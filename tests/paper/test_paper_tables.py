@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evogt_study.accessor import open as opened
-from evogt_study.analysis.tables import NumberFormat, TableRequest, summary_table
+from evogt_study.analysis.tables import NumberFormat, TableRequest, make_summary_table
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -40,7 +40,9 @@ def latex(text):
 def table(study, **request):
     """Cells of a rendered LaTeX table by row heads and heading; heads that are left out are those above."""
     with opened(DATA / "results" / f"{study}.nc") as data:
-        text = summary_table(data, TableRequest(form="latex", **{"numbers": NumberFormat(3, "scientific"), **request}))
+        text = make_summary_table(
+            data, TableRequest(form="latex", **{"numbers": NumberFormat(3, "scientific"), **request})
+        )
     lines = [line.removesuffix(r" \\").split(" & ") for line in text.splitlines() if line.endswith(r" \\")]
     header, *body = [[cell.replace("\\_", "_") for cell in line] for line in lines]
     depth = len(re.match(r"l*", re.search(r"^\\begin\{tabular\}\{@\{\}(\w+)", text, re.MULTILINE)[1])[0])
@@ -98,4 +100,4 @@ def test_tables_of_means_over_standard_deviations(name):
 def test_the_page_on_the_paper_shows_its_table():
     with opened(DATA / "results" / "oscillatory_1d.nc") as data:
         request = TableRequest(columns=("dictionary",), ratio="transnet/gtransnet", numbers=NumberFormat(3))
-        assert f"```\n{summary_table(data, request)}\n```" in (DATA.parent / "docs/tutorials/paper.md").read_text()
+        assert f"```\n{make_summary_table(data, request)}\n```" in (DATA.parent / "docs/tutorials/paper.md").read_text()
