@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy  # imports its subpackages at their first use, so workers start sooner
@@ -23,6 +23,9 @@ from evogt_study.pde.galerkin.system import GalerkinSystem, MatrixInTime
 from evogt_study.pde.integrators.base import Integrator, Start
 from evogt_study.pde.numerics import Array, TimeGrid, Trajectory
 from evogt_study.schema.parameters import parameter_field, real
+
+if TYPE_CHECKING:
+    from evogt_study.pde.integrators.flux_system import FluxSystem
 
 MAX_ITERATIONS = 40
 CONTRACTION = 0.3
@@ -168,33 +171,15 @@ def run_recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, 
     return np.asarray((basis @ states[:, :, None])[:, :, 0])
 
 
-class ImplicitSystem(Protocol):
-    """System M y' = R(t, y), with R(t, y) = load(t) + J(t) y if it is linear, and M sparse or the diagonal (R,)."""
-
-    @property
-    def initial(self) -> Array: ...
-    @property
-    def mass(self) -> Any: ...
-    @property
-    def linear(self) -> bool: ...
-    @property
-    def autonomous(self) -> bool: ...
-    @property
-    def symmetric(self) -> bool: ...
-
-    def load(self, times: Array, /) -> Array: ...
-    def rate(self, t: float, z: Array, /) -> Array: ...
-    def jacobian(self, t: float, z: Array, /) -> Any: ...
-
-
 @dataclass(eq=False)
 class ImplicitSteps:
     """Solver for the stages U_i of M (U_i - z) - dt sum_j a_ij R(U_j, t_j) = 0, to the relative error `tolerance`.
 
+    A linear system has R(y, t) = load(t) + J(t) y.  The mass M is sparse or the diagonal (R,).
     If `keep` is True, Newton's method keeps its factorisation from step to step.
     """
 
-    system: ImplicitSystem
+    system: GalerkinSystem | FluxSystem
     tolerance: float = 1e-13
     keep: bool = True
     _known: dict[tuple[bytes, float], Solver] = field(default_factory=dict)
