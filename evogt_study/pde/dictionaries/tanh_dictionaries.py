@@ -238,17 +238,14 @@ class TanhDictionary(Dictionary):
     def draw_first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         """Draw directions a (width, d) and offsets xi (width,), in this order."""
 
-    def draw_further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
-        """Draw the weights of each further layer, (N_next, N_previous), by default of no layer."""
-        return ()
-
     # The fresh generator and the order of the draws reproduce the numbers of the paper on every machine.
     def sample(self, seed: int, dimension: int) -> TanhFeatures:
         """Draw the directions, the offsets and then the weights of each layer, and return the features."""
         self.check_dimension(dimension)
         rng, width = np.random.default_rng(seed), self.widths[0]
         directions, offsets = self.draw_first_layer(rng, width, dimension)
-        weights = self.draw_further_layers(rng)
+        delta, layers = getattr(self, "delta", 0.0), pairwise(self.widths)  # none after the first in most families
+        weights = tuple(rng.normal(0.0, np.sqrt(delta / before), (after, before)) for before, after in layers)
         gamma = np.broadcast_to(np.asarray(self.gamma, dtype=float), (width,))
         centre, radius = self.find_ball(dimension)
         return TanhFeatures(AffineMap(gamma[:, None] * directions, gamma * radius * offsets, centre), weights)
@@ -321,11 +318,6 @@ class GTransNet(TanhDictionary):
 
     def draw_first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         return draw_unit_directions(rng, width, dimension), rng.uniform(-1.0, 1.0, width)
-
-    def draw_further_layers(self, rng: np.random.Generator) -> tuple[Array, ...]:
-        return tuple(
-            rng.normal(0.0, np.sqrt(self.delta / before), (after, before)) for before, after in pairwise(self.widths)
-        )
 
 
 class GaussianRandomFeatures(TanhDictionary):
