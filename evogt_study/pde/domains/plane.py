@@ -288,9 +288,8 @@ class Polygon(Segmented):
         if len(set(corners)) != len(corners) or len(corners) < 3 or not np.isfinite(corners).all():
             raise ParameterError("domain.polygon", "at least three different corners [x, y]", raw)
         sides = list(zip(corners, corners[1:] + corners[:1], strict=True))
-        for (i, one), (j, two) in combinations(enumerate(sides), 2):
-            neighbours = j - i in (1, len(sides) - 1)
-            if _has_turn_back(one, two) if neighbours else _has_common_point(one, two):
+        for one, two in combinations(sides, 2):
+            if _is_crossed(one, two):
                 crossed = " and ".join(f"{list(side[0])} to {list(side[1])}" for side in (one, two))
                 raise ParameterError("domain.polygon", "a line that does not cross itself", f"sides {crossed}")
         polygon = Polygon(2, tuple(corners), natural_faces)
@@ -353,16 +352,12 @@ def _is_bent(a: Point, b: Point, c: Point) -> bool:
     return abs(_turn(a, b, c)) > STRAIGHT * math.dist(a, b) * math.dist(b, c)
 
 
-def _has_turn_back(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:
-    """Return True if two sides with a common corner overlap."""
-    at = (set(one) & set(two)).pop()
-    a, b = (next(point for point in side if point != at) for side in (one, two))
-    same = (a[0] - at[0]) * (b[0] - at[0]) + (a[1] - at[1]) * (b[1] - at[1]) > 0.0
-    return _turn(at, a, b) == 0.0 and same
-
-
-def _has_common_point(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:
-    """Return True if two sides without a common corner meet."""
+def _is_crossed(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:
+    """Return True if two sides have a common point that is no common corner."""
+    for at in set(one) & set(two):
+        a, b = (next(point for point in side if point != at) for side in (one, two))
+        same = (a[0] - at[0]) * (b[0] - at[0]) + (a[1] - at[1]) * (b[1] - at[1]) > 0.0
+        return _turn(at, a, b) == 0.0 and same
     (a, b), (c, d) = one, two
     apart = _turn(a, b, c) * _turn(a, b, d) > 0.0 or _turn(c, d, a) * _turn(c, d, b) > 0.0
     beside = np.any((np.maximum(a, b) < np.minimum(c, d)) | (np.maximum(c, d) < np.minimum(a, b)))
