@@ -212,10 +212,6 @@ class TimeGrid:
         wanted = set(self.observed)
         return np.stack([state.copy() for step, state in enumerate(states) if step in wanted])
 
-    def positions_of(self, times: Array) -> npt.NDArray[np.intp]:
-        """Return the positions of `times` in `observed_times`.  The times must be equal up to rounding errors."""
-        return np.searchsorted(self.observed_times, times - 1e-9 * self.final_time)
-
     def refine(self, dt: float) -> TimeGrid:
         """Return the grid with step `dt` and equal observed times, which must be multiples of `dt`."""
         try:

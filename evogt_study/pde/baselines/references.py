@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,9 @@ def _pair_references(
     """Return the reference of the solution with the `fine` settings, and its coarser version."""
 
     def evaluate(settings: tuple[Any, TimeGrid], nodes: Array, times: Array) -> Array:
-        return np.asarray(solve(*settings).evaluate(nodes)[settings[1].positions_of(times)])
+        solution, grid = solve(*settings), settings[1]
+        places = np.searchsorted(grid.observed_times, times - 1e-9 * grid.final_time)  # equal up to rounding errors
+        return np.asarray(solution.evaluate(nodes)[places])
 
     coarser = None if coarse is None else Reference((*key, *coarse, False), partial(evaluate, coarse))
     return Reference((*key, *fine, coarse is None), partial(evaluate, fine), coarser)
@@ -145,14 +147,13 @@ def share_among_workers(reference: Reference, content: str) -> Reference:
 def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
     """Return the settings of a refined reference (level 0) or of its coarser version (level 1) for a run."""
     dictionary, rule, times = run.dictionary, run.quadrature, FEATURE_FACTORS[level]
-    given = {field.name: getattr(dictionary, field.name) for field in fields(dictionary)}
-    given["N"] = times * dictionary.N
+    wider: dict[str, Any] = {"N": times * dictionary.N}
     # Widen the hidden layers too, because sums of few neurons would be linearly dependent features.
-    if given.get("hidden"):
-        given["hidden"] = tuple(times * width for width in given["hidden"])
+    if hidden := getattr(dictionary, "hidden", None):
+        wider["hidden"] = tuple(times * width for width in hidden)
     # one gamma for each neuron of the wider first layer
-    if isinstance(given.get("gamma"), tuple):
-        given["gamma"] = given["gamma"] * times
+    if isinstance(gamma := getattr(dictionary, "gamma", None), tuple):
+        wider["gamma"] = gamma * times
     if isinstance(rule, TriangleRule):
         rule = TriangleRule(rule.refinements + 1, rule.degree + 4 * (1 - level))
     else:
@@ -160,7 +161,7 @@ def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Di
         rule = QuadratureRule(rule.rule, min(most, int(np.ceil(_POINT_FACTORS[dimension][level] * rule.points))))
     return replace(
         run,
-        dictionary=type(dictionary)(**given),
+        dictionary=replace(dictionary, **wider),
         seed=_SEED if dictionary.RANDOM else 0,
         quadrature=rule,
         grid=run.grid.refine(dt),
@@ -170,31 +171,26 @@ def refine_run(run: Discretisation, dimension: int, level: int, dt: float) -> Di
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class StoredSolution(Labelled):
     """Solution from a file, with coefficients c (S, N) at `times` (S,) and a description of features and domain."""
 
-    times: Array
-    coefficients: Array
-    attributes: Mapping[str, Any]
+    times: Array = field(compare=False)
+    coefficients: Array = field(compare=False)
+    attributes: Mapping[str, Any] = field(compare=False)
+    digest: str = field(init=False)
 
-    @cached_property
-    def digest(self) -> str:
+    def __post_init__(self) -> None:
         stored = json.dumps({name: str(self.attributes[name]) for name in _IDENTITY if name in self.attributes})
         # 80 bits, so the probability of a collision among a million solutions is 4e-13
-        return blake2b(self.coefficients.tobytes() + self.times.tobytes() + stored.encode(), digest_size=10).hexdigest()
+        content = self.coefficients.tobytes() + self.times.tobytes() + stored.encode()
+        object.__setattr__(self, "digest", blake2b(content, digest_size=10).hexdigest())
 
     def content(self) -> dict[str, str]:
         return {"stored": self.digest}
 
     def __str__(self) -> str:
         return f"stored({self.digest})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StoredSolution) and other.digest == self.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     @property
     def domain(self) -> Domain:
@@ -210,14 +206,10 @@ class StoredSolution(Labelled):
     def evaluate(self, nodes: Array) -> Array:
         """Return the solution at the points `nodes` and at all stored times, (P, d) -> (S, P)."""
         content = json.loads(self.attributes["features"])
-        family = content.pop("family")
         # JSON has lists instead of the tuples of a dictionary
-        given: dict[str, Any] = {
-            name: tuple(part) if isinstance(part, list) else part for name, part in content.items()
-        }
-        features = self.domain.features(
-            FAMILIES[family](**{"family": family, **given}), int(self.attributes["feature_seed"])
-        )
+        given: Any = {name: tuple(part) if isinstance(part, list) else part for name, part in content.items()}
+        dictionary = FAMILIES[content["family"]](**given)
+        features = self.domain.features(dictionary, int(self.attributes["feature_seed"]))
         values = np.asarray(self.coefficients @ evaluate_trial(self.domain, features, nodes).T)
         formula = self.attributes.get("lifting")
         if formula is None:
