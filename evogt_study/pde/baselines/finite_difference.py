@@ -115,13 +115,6 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
         raise ParameterError(name, wanted, f"{points}^{problem.dimension}")
 
 
-# The work per mode takes 20 operations per unknown and step, for products, sums and the energy.
-def estimate_difference_flops(problem: Problem, points: int, steps: int) -> float:
-    """Estimate the operations of a solution.  A step with a reaction or a source needs two transforms."""
-    unknowns, transform = points**problem.dimension, problem.dimension * points
-    return float(unknowns * steps * (20 + (2 * transform if problem.potential is not None else 0)))
-
-
 # Ten arrays have the size of the grid: state, eigenvalues, divisor, forcing, slope, and temporaries of the transforms.
 def estimate_difference_memory(dimension: int, points: int, observed: int) -> float:
     """Estimate the bytes for the steps and for three copies of the observed fields in the interpolation."""

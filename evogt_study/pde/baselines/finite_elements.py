@@ -45,8 +45,7 @@ _ELEMENTS = {
     (1, 1): skfem.ElementLineP1, (1, 2): skfem.ElementTriP1, (1, 3): skfem.ElementTetP1,
     (2, 1): skfem.ElementLineP2, (2, 2): skfem.ElementTriP2, (2, 3): skfem.ElementTetP2,
 }  # fmt: skip
-MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))
-"""Tableau of the implicit midpoint rule, which extrapolates one stage to the end of the step."""
+MIDPOINT = ImplicitMidpoint.tableau
 SDIRK_4 = Tableau(
     np.array([
         [1 / 4, 0, 0, 0, 0],
@@ -94,11 +93,6 @@ class ElementSpace:
     reduction: SparseMatrix
     interior: SparseBasis
     faces: dict[str, SparseBasis]
-
-    @property
-    def count(self) -> int:
-        """Number n of unknowns of the space."""
-        return int(self.reduction.shape[1])
 
     def evaluate(self, nodes: Array, states: Array) -> Array:
         """Evaluate functions with unknowns (S, n) at points (P, d).  Points off the mesh use the nearest element."""

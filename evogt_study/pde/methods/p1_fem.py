@@ -93,7 +93,7 @@ class P1FiniteElements(BaselineCase):
 
     def solve(self, problem: Problem) -> Record:
         solution = elements.p1_fem(problem, self.given.unknowns, self.observed, self.given.degree)
-        return self.measure(problem, solution.evaluate, {"degrees_of_freedom": solution.space.count})
+        return self.measure(problem, solution.evaluate, {"degrees_of_freedom": solution.states.shape[1]})
 
 
 class PodGalerkin(P1FiniteElements):
