@@ -85,7 +85,7 @@ def test_the_equivalent_homogeneous_problem_has_the_same_error(case, integrator)
     # u - u_b solves the homogeneous problem: the absolute errors are the same, at every time
     # S would damp u and u - u_b differently
     lifted, homogeneous = (run_of(problem_of(case, each), 40, integrator=integrator) for each in (True, False))
-    rule = lifted.space.quadrature
+    rule = lifted.space.rule
     times = lifted.trajectory.times
 
     def absolute(solution):
@@ -116,7 +116,7 @@ def test_norms_and_energies_of_a_lifted_run_are_the_nodal_sums(case, integrator)
     _, _, _, u_b, _, a = CASES[case]
     solution = run_of(problem_of(case), 9, integrator=integrator, stabilization=1.0, tau=1e-8)
     space, trajectory = solution.space, solution.trajectory
-    x, w = space.quadrature.nodes, space.quadrature.weights
+    x, w = space.rule.nodes, space.rule.weights
     norms, energies = [], []
     for t, alpha in zip(trajectory.times, trajectory.coefficients, strict=True):
         gradient = slopes(u_b, x, t) + space.gradients @ alpha

@@ -147,7 +147,7 @@ def test_without_given_values_the_mass_is_kept(dimension, domain, boundary):
     dictionary, grid = pde.Dictionary("gtransnet", N=30, N1=60, gamma=3.0), TimeGrid.of(0.2, 0.01, 21)
     run = Discretisation(dictionary, 0, 1e-12, rule, rule, grid, INTEGRATORS["gauss_2"]())
     solution = solve_arrays(problem, run)
-    means = solution.trajectory.coefficients @ (solution.space.values.T @ solution.space.quadrature.weights)
+    means = solution.trajectory.coefficients @ (solution.space.values.T @ solution.space.rule.weights)
     assert np.ptp(means) < 1e-15 * np.abs(means).max()
 
 

@@ -87,7 +87,7 @@ class Solution:
     sums: validation.FeatureSums
     passed: Trajectory | None = None
     reference_state: Array | None = None
-    cross_grid: validation.CrossGridDefects | None = None
+    cross_grid: Mapping[str, float] = field(default_factory=dict)
     norms: Mapping[str, float] = field(default_factory=dict)
     reference_error: float | None = None
 
@@ -167,7 +167,7 @@ def solve_arrays(
     space = stages("retained space", lambda: retain(trial(), svd, run.tau))
     times = run.integrator.times(run.grid)
     stages("diffusion check", lambda: check_diffusion(problem, domain.quadrature(run.quadrature), times))
-    nodal = stages("nodal data", lambda: sample_data(problem, space.quadrature.nodes))
+    nodal = stages("nodal data", lambda: sample_data(problem, space.rule.nodes))
     system = stages("Galerkin system", lambda: assemble(space, problem, nodal))
     trajectory, between = _march_trajectories(run, system, share, keys["Galerkin system"], passed)
     rule = share("validation nodes", (run.validation, domain), lambda: domain.quadrature(run.validation))
@@ -183,7 +183,7 @@ def solve_arrays(
     # orthonormal.
     another, wanted = run.quadrature.make_check_rule(domain.dimension), run.coefficient_reference
     defect = stages("quadrature defect", lambda: validation.measure_mass_defect(space, domain.quadrature(another)))
-    reference_state = cross_grid = None
+    reference_state, cross_grid = None, dict[str, float]()
     if wanted is not None:
         reference_state = stages("coefficient reference", lambda: wanted.final_state(system, run.grid.final_time))
     if run.assessment is not None:

@@ -49,8 +49,8 @@ GAUSS_WEIGHTS = np.array(
 """Weights of the 7 Gauss points of (-1, 1) in the Kronrod rule (QUADPACK), from the outermost point to the middle."""
 CHECKS_PER_NODE = 4
 """Number of points per node at which `is_seen_in_space` compares data with their interpolation."""
-_N_CHECK_TIMES = 499
-"""Number of times in `is_seen_in_time`.  A prime avoids simple periods.  A pulse of 0.4 % of the time contains two."""
+_CHECK_TIMES, _ = QuadratureRule("composite_midpoint", 499).on_unit_interval
+"""Times t / T of `is_seen_in_time`.  A prime number avoids simple periods.  A pulse of 0.4 % of T contains two."""
 _MAX_MISFIT = 0.08
 """Largest accepted relative error of the interpolation of data between the nodes.  Smooth data have at most 1e-3.
 
@@ -237,13 +237,6 @@ def _find_eigenbasis(modes: int, below: bool, above: bool) -> tuple[Array, Array
     return vectors[:, ::-1] / np.sqrt(parts[::-1]), np.maximum(1.0 / parts[::-1] - 1.0, 0.0)
 
 
-def list_face_nodes(box: Box, grid: TensorGrid, axis: int, side: int) -> Array:
-    """Return the nodes of a grid on a face of a box, (Q^(d - 1), d)."""
-    along = [grid.axis_rule[0]] * grid.dimension
-    along[axis] = END_NODES[side : side + 1]
-    return box.from_unit(tensor_points(along))
-
-
 @dataclass(frozen=True, eq=False)
 class FaceData:
     """Data on a face across `axis`: flux minus transfer u_b (T, Q, ...), and transfer (T or 1, Q, ...)."""
@@ -306,8 +299,9 @@ class ProblemData:
         faces = []
         for face in problem.faces:
             axis, side = DIRECTIONS.index(face.face[0]), int(face.face[1])
-            places, width = list_face_nodes(box, grid, axis, side), box.widths[axis]
-            size = (len(times), *grid.shape[1:])
+            along, width = [grid.axis_rule[0]] * grid.dimension, box.widths[axis]
+            along[axis] = END_NODES[side : side + 1]
+            places, size = box.from_unit(tensor_points(along)), (len(times), *grid.shape[1:])
             flux, transfer = face.flux(places, times), None
             if face.transfer is not None:
                 transfer = face.transfer(places, times)
@@ -459,7 +453,7 @@ def is_seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> b
     """Return True if the nodes of a grid with one panel resolve the data on lines through their largest values."""
     box, some, known = to_box(problem.domain), final_time * np.array([0.4, 1.0]), grid.points
     initial = problem.initial(box.from_unit(grid.nodes))
-    fine = _make_midpoints(CHECKS_PER_NODE * known + 1)
+    fine, _ = QuadratureRule("composite_midpoint", CHECKS_PER_NODE * known + 1).on_unit_interval
     (through,) = evaluate_interpolants(known, fine, 0)
 
     def diffusion(nodes: Array) -> Array:
@@ -490,7 +484,7 @@ def is_seen_in_time(problem: Problem, grid: TensorGrid, rule: TimeRule) -> bool:
     middle = len(rule.times) // 2
     data = ProblemData.of(problem, grid, rule.times[middle : middle + 1])
     place = to_box(problem.domain).from_unit(grid.nodes)[np.argmax(np.abs(data.source))][None]
-    fine, known = rule.times[-1] * _make_midpoints(_N_CHECK_TIMES), len(rule.times)
+    fine, known = rule.times[-1] * _CHECK_TIMES, len(rule.times)
     times = np.concatenate([rule.times, fine[fine >= rule.times[0]]])
     for function in changing:
         values = function(place, times).reshape(len(times), -1)
@@ -504,10 +498,6 @@ def is_seen_in_time(problem: Problem, grid: TensorGrid, rule: TimeRule) -> bool:
 def _estimate_rounding(initial: Array, final_time: float) -> float:
     """Return the size below which a source counts as rounding error, as if the terms of the equation cancel."""
     return _ROUNDING * float(np.abs(initial).max()) / final_time
-
-
-def _make_midpoints(count: int) -> Array:
-    return np.asarray((np.arange(count) + 0.5) / count)
 
 
 def _is_interpolated(guess: Array, truth: Array, rounding: float) -> bool:

@@ -138,45 +138,6 @@ DECOMPOSITIONS = {SVD: weighted_svd, "eigenvalues": decompose_mass}
 """Functions that compute the directions of the retained space, by name."""
 
 
-@dataclass(frozen=True, eq=False)
-class RetainedSpace:
-    """Retained space V_{N,r} with the basis phi~ = T_r^T phi (eq:retained_basis), orthonormal in the assembly rule."""
-
-    domain: Domain
-    features: Features
-    quadrature: Quadrature
-    transform: Array
-    values: Array
-    gradients: Array
-    singular_values: Array
-
-    @property
-    def rank(self) -> int:
-        """Number of retained directions r."""
-        return int(self.transform.shape[1])
-
-    @property
-    def condition(self) -> float:
-        """Condition number kappa_ret = lambda_1 / lambda_min,kept, which is at most 1 / tau."""
-        return float((self.singular_values[0] / self.singular_values[-1]) ** 2)
-
-    # symmetrised, because eigvalsh reads one triangle only and rounding makes the triangles differ
-    @cached_property
-    def mass_defect(self) -> float:
-        """Mass defect epsilon_M = || Phi~^T W_q Phi~ - I_r ||_2 (app:threshold), which is zero without rounding."""
-        mass = self.values.T @ (self.quadrature.weights[:, None] * self.values)
-        defect = np.linalg.eigvalsh((mass + mass.T) / 2.0 - np.eye(self.rank))
-        return float(np.abs(defect).max())
-
-    def evaluate(self, nodes: Array, coefficients: Array) -> Array:
-        """Return u_{N,r} = phi . (T_r alpha) (eq:retained_ansatz) at the nodes, (P, d) and (..., r) -> (..., P)."""
-        return np.asarray((coefficients @ self.transform.T) @ evaluate_trial(self.domain, self.features, nodes).T)
-
-    def project(self, nodal: Array) -> Array:
-        """Return the quadrature-orthogonal projection Phi~^T W_q v of nodal values, (..., Q) -> (..., r)."""
-        return np.asarray((nodal * self.quadrature.weights) @ self.values)
-
-
 # uses singular values of B, because eigenvalues of M_q have half of the correct digits
 def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace:
     """Retain directions with sigma_i > sqrt(tau) sigma_1, T_r = V_r Sigma_r^{-1} (eq:normalized_phi, app:threshold)."""
@@ -188,7 +149,7 @@ def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace
         means = trial.quadrature.weights @ values / trial.quadrature.weights.sum()
         means *= transform[:-1].any(axis=0)
         values, transform[-1] = values - means, transform[-1] - means
-    return RetainedSpace(trial.domain, trial.features, trial.quadrature, transform, values, gradients, kept)
+    return RetainedSpace(trial.quadrature, values, gradients, trial.domain, trial.features, transform, kept)
 
 
 def evaluate_retained(domain: Domain, psi: FirstOrder, nodes: Array, transform: Array) -> tuple[Array, Array]:
@@ -268,6 +229,38 @@ class DenseBasis(Basis):
 
     def stiffness(self, nodal: Array) -> Array:
         return assemble_gram(self.gradients, self.rule.weights * nodal)
+
+
+@dataclass(frozen=True, eq=False)
+class RetainedSpace(DenseBasis):
+    """Retained space V_{N,r} with the basis phi~ = T_r^T phi (eq:retained_basis), orthonormal in the assembly rule."""
+
+    domain: Domain
+    features: Features
+    transform: Array
+    singular_values: Array
+
+    @property
+    def rank(self) -> int:
+        """Number of retained directions r."""
+        return int(self.transform.shape[1])
+
+    @property
+    def condition(self) -> float:
+        """Condition number kappa_ret = lambda_1 / lambda_min,kept, which is at most 1 / tau."""
+        return float((self.singular_values[0] / self.singular_values[-1]) ** 2)
+
+    # symmetrised, because eigvalsh reads one triangle only and rounding makes the triangles differ
+    @cached_property
+    def mass_defect(self) -> float:
+        """Mass defect epsilon_M = || Phi~^T W_q Phi~ - I_r ||_2 (app:threshold), which is zero without rounding."""
+        mass = self.values.T @ (self.rule.weights[:, None] * self.values)
+        defect = np.linalg.eigvalsh((mass + mass.T) / 2.0 - np.eye(self.rank))
+        return float(np.abs(defect).max())
+
+    def evaluate(self, nodes: Array, coefficients: Array) -> Array:
+        """Return u_{N,r} = phi . (T_r alpha) (eq:retained_ansatz) at the nodes, (P, d) and (..., r) -> (..., P)."""
+        return np.asarray((coefficients @ self.transform.T) @ evaluate_trial(self.domain, self.features, nodes).T)
 
 
 def assemble_operator(
@@ -399,7 +392,6 @@ class GalerkinSystem:
     initial: Array
     lifting: AssembledLifting | None = None
     reaction: Reaction | None = None
-    steady_load: bool = False
     symmetric: bool = True
     diffusion: MatrixInTime | None = None
     sparse_mass: Any = None
@@ -469,10 +461,9 @@ def sample_data(problem: Problem, nodes: Array) -> tuple[Problem, Array]:
 # assembles in retained coordinates, because raw N x N matrices would be ill-conditioned
 def assemble(space: RetainedSpace, problem: Problem, nodal: tuple[Problem, Array] | None = None) -> GalerkinSystem:
     """Assemble the system in retained coordinates (eq:raw_to_normalized), given the result of `sample_data`."""
-    basis = DenseBasis(space.quadrature, space.values, space.gradients)
-    faces = {face.face: evaluate_on_face(space, basis.rule.faces[face.face]) for face in problem.faces}
-    known, initial = sample_data(problem, basis.rule.nodes) if nodal is None else nodal
-    return assemble_system(basis, known, faces, space.project(initial))
+    faces = {face.face: evaluate_on_face(space, space.rule.faces[face.face]) for face in problem.faces}
+    known, initial = sample_data(problem, space.rule.nodes) if nodal is None else nodal
+    return assemble_system(space, known, faces, space.project(initial))
 
 
 def assemble_system(
@@ -499,7 +490,6 @@ def assemble_system(
     law = problem.reaction if isinstance(problem.reaction, NonlinearReaction) else problem.potential
     return GalerkinSystem(
         stiffness, problem.has_steady_operator, load, initial, lifting, None if law is None else Reaction(law, basis),
-        problem.has_steady_load,
         symmetric=problem.advection is None,  # only b . grad u makes a form that is not symmetric
         diffusion=diffusion, sparse_mass=mass,
     )  # fmt: skip

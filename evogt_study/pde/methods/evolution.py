@@ -24,7 +24,6 @@ from evogt_study.pde.domains import Box
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.system import (
     SVD,
-    DenseBasis,
     RetainedSpace,
     check_diffusion,
     evaluate_on_face,
@@ -130,17 +129,14 @@ def make_record(solution: Solution, output: Output, certified: Mapping[str, Datu
     """Return the record of a solution with the scalars, the certificates and the arrays in `output.record`."""
     space, trajectory, system, problem = solution.space, solution.trajectory, solution.system, solution.problem
     energies = trajectory.energies if problem.potential is not None else None
-    error, cross_grid = solution.errors[-1] if solution.has_final_error else None, solution.cross_grid
-    reference_error = solution.reference_error
+    error, reference_error = solution.errors[-1] if solution.has_final_error else None, solution.reference_error
     share = None if reference_error is None or error is None or not error > 0.0 else reference_error / error
     known: dict[str, float | None] = {
         "error": error, "initial_error": solution.errors[0],
         "rank": space.rank, "retained_condition": space.condition, "raw_resolution": solution.svd.raw_resolution,
         "mass_defect": space.mass_defect, "quadrature_defect": solution.quadrature_defect,
         **declarations.measure_reach(solution.discretisation.dictionary, problem.dimension),
-        "coefficient_error": solution.coefficient_error,
-        "mass_defect_cross_grid": None if cross_grid is None else cross_grid.mass,
-        "stiffness_defect_cross_grid": None if cross_grid is None else cross_grid.stiffness,
+        "coefficient_error": solution.coefficient_error, **solution.cross_grid,
         "reference_error": reference_error, "reference_share": share,
         **({} if energies is None else measure_energies(energies)), **solution.norms,
     }  # fmt: skip
@@ -215,12 +211,11 @@ def solve_fields(
         box = data.problem.box(each)
         key = (run.dictionary, run.seed, run.quadrature, run.tau, box)
         spaces.append(share("retained space", key, partial(make_space, box)))
-    rules = {name: rule for space in spaces for name, rule in space.quadrature.faces.items()}
+    rules = {name: rule for space in spaces for name, rule in space.rule.faces.items()}
     fields = []
     for space in spaces:
-        interior = DenseBasis(space.quadrature, space.values, space.gradients)
         faces = {name: evaluate_on_face(space, rule) for name, rule in rules.items()}
-        fields.append(flux_system.FieldSpace(interior, faces, np.ones(space.rank), space.project, space.evaluate))
+        fields.append(flux_system.FieldSpace(space, faces, np.ones(space.rank), space.project, space.evaluate))
     system = flux_system.FluxSystem(data.terms, fields)
     return flux_system.march_fields(system, run.integrator, run.grid, tolerance, keep)
 

@@ -64,7 +64,7 @@ def test_the_rule_is_strict_from_nodal_values_to_rank():
 def test_the_retained_basis_has_identity_mass_up_to_rounding(case, tau):
     space = make_space(*CASES[case], tau, 1)
     assert space.condition <= 1.0 / tau
-    mass = space.values.T @ np.diag(space.quadrature.weights) @ space.values
+    mass = space.values.T @ np.diag(space.rule.weights) @ space.values
     spectral_norm = np.linalg.norm(mass - np.eye(space.rank), 2)
     # the defect is rounding noise itself, of eps sigma_1/sigma_r: two ways to sum agree to a part of eps only
     assert space.mass_defect == pytest.approx(spectral_norm, abs=16 * EPS)

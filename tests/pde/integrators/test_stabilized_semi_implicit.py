@@ -89,7 +89,7 @@ def problem_of(dimension, *, moving, reaction, lifted):
 
 def naive(space, *, moving, reaction, lifted, stabilization, final_time, steps):
     """States and energies from dense matrices and nodal values, in the order of eq:ac_scheme."""
-    x, w, V, G = space.quadrature.nodes, space.quadrature.weights, space.values, space.gradients
+    x, w, V, G = space.rule.nodes, space.rule.weights, space.values, space.gradients
     a, dt, S = diffusion_of(moving), final_time / steps, stabilization
     zero, axes = np.zeros(len(x)), range(len(G))
     u_b = lambda t: lifting_at(x, t) if lifted else zero  # noqa: E731
@@ -171,7 +171,7 @@ def test_the_energy_never_grows_whatever_the_step(dimension, dt):
     solution = gradient_flow(dimension, dt, 2.0)
     energies = solution.trajectory.energies
     # F'' = 3u^2 - 1 is at most 2S = 4 as long as u^2 <= 5/3
-    nodal = solution.evaluate(solution.space.quadrature.nodes)
+    nodal = solution.evaluate(solution.space.rule.nodes)
     assert np.abs(nodal).max() < np.sqrt(5 / 3)
     assert energies[-1] < energies[0] * (1.0 - 1e-4)
     assert (np.diff(energies) <= 16 * EPS * energies[0]).all()
