@@ -272,7 +272,7 @@ def make_code(function: Any, folder: Path) -> UserCode:
 
 def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
     """Return the code that a result declares, which cannot run.  Raises StudyError for an invalid declaration."""
-    attribute = reference.rpartition(":")[2]
+    attribute = reference.rpartition(":")[2].partition(" (")[0]  # without the number of a second function
     try:
         content = json.loads(text)["codes"][reference]
         name = str(content["name"])

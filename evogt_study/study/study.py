@@ -364,6 +364,15 @@ class StudySections:
 
     def update(self, arguments: Mapping[str, Any], *, none_removes: bool = True) -> None:
         """Set arguments of `Study`.  None removes an argument, or an entry of axes or constants if `none_removes`."""
+        stated = (arguments.get(key) for key in _MERGED_SECTIONS)
+        axes, constants = (each if isinstance(each, Mapping) else {} for each in stated)
+        for name in axes:
+            if name in constants and not (none_removes and (axes[name] is None or constants[name] is None)):
+                raise StudyError(f"`{name}` must be an axis or a constant, got both")
+        kept: dict[str, Any] = {key: each for key, each in self.table.items() if key not in arguments}
+        kept["axes"] = {name: each for name, each in self.table.get("axes", {}).items() if name not in axes}
+        for reference in [each for each in self.codes if each not in str(kept)]:  # another function may take its name
+            del self.codes[reference]
         try:
             # first what decides whether labels of an axis are methods and problems
             for key in sorted(arguments, key=lambda key: key == "axes"):
@@ -425,7 +434,10 @@ class StudySections:
             return {name: to_plain(each) for name, each in value.table.items()}
         if not callable(value):
             return value if isinstance(value, str) else _to_toml(key, value)
-        code = make_code(value, Path.cwd())
+        code, number = make_code(value, Path.cwd()), 1
+        while self.codes.setdefault(code.reference, code).fingerprint != code.fingerprint:
+            number += 1  # such as two functions that one function has made
+            code = replace(code, reference=f"{code.reference.partition(' (')[0]} ({number})")
         self.codes[code.reference] = code
         return code.reference
 

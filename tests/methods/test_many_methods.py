@@ -1,5 +1,6 @@
 """Several methods on several problems in one study: keys, parameters, the judgement of `u`, and mistakes."""
 
+import functools
 import textwrap
 
 import numpy as np
@@ -123,6 +124,54 @@ def test_what_is_no_solution_is_refused(study, name, message):
                             f'method = "solvers.py:{name}"'))[-1]  # fmt: skip
     records = compute_here(Batch.of(plan.spec, list(plan.cases())))
     assert message in records.messages[0]
+
+
+def _divide(n, seed, k=0):
+    return k / n
+
+
+class _Divider:
+    def __init__(self, k):
+        self.k = k
+
+    def run(self, n, seed):
+        return self.k / n
+
+    __call__ = run
+
+
+def _make_closure(k):
+    return lambda n, seed: k / n
+
+
+FUNCTIONS = {
+    "closures": _make_closure,
+    "partial functions": lambda k: functools.partial(_divide, k=k),
+    "methods": lambda k: _Divider(k).run,
+    "callable objects": _Divider,
+}
+
+
+@pytest.mark.parametrize("make", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_functions_with_one_name_are_different_methods(tmp_path, make):
+    study = evs.Study(axes={"method": {"a": make(1), "b": make(2)}, "n": [1, 2], "seed": [0]}, name="ratios")
+    changed = study.replace(axes={"n": [1, 2, 4]})
+    evs.run(changed, output=tmp_path / "ratios.nc", workers=0)
+    with evs.open(tmp_path / "ratios.nc") as found:
+        np.testing.assert_array_equal(found["value"].squeeze(), [[1, 0.5, 0.25], [2, 1, 0.5]])
+    assert verify(tmp_path / "ratios.nc").problems == ()
+    swapped = evs.run(study.replace(axes={"method": {"a": make(2), "b": make(1)}}), workers=0)
+    np.testing.assert_array_equal(swapped["value"].squeeze(), [[2, 1], [1, 0.5]])
+
+
+def test_factories_with_one_name_are_different_problems():
+    def make(k):
+        return lambda: pde.FormulaProblem(dimension=1, exact=f"exp(-t)*sin({k}*pi*x)")()
+
+    axes = {"problem": {"slow": make(1), "fast": make(3)}}
+    constants = {"unknowns": 20, "validation": 50, "final_time": 0.1, "dt": 0.05}
+    error = evs.run(evs.Study("p1_fem", axes=axes, constants=constants, name="sines"), workers=0)["error"]
+    assert float(error.sel(problem="fast").max()) > 2 * float(error.sel(problem="slow").max())
 
 
 def test_studies_in_python_take_functions_as_an_axis(client, tmp_path):
