@@ -159,7 +159,7 @@ def test_functions_with_one_name_are_different_methods(tmp_path, make):
     evs.run(changed, output=tmp_path / "ratios.nc", workers=0)
     with evs.open(tmp_path / "ratios.nc") as found:
         np.testing.assert_array_equal(found["value"].squeeze(), [[1, 0.5, 0.25], [2, 1, 0.5]])
-    assert verify(tmp_path / "ratios.nc").problems == ()
+    assert verify(tmp_path / "ratios.nc").findings == ()
     swapped = evs.run(study.replace(axes={"method": {"a": make(2), "b": make(1)}}), workers=0)
     np.testing.assert_array_equal(swapped["value"].squeeze(), [[2, 1], [1, 0.5]])
 
