@@ -168,14 +168,8 @@ def make_gradient(
 
 def make_elementwise(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:
     """Return the elementwise function of the variable `name` that evaluates the expression."""
-
     evaluated = prepare((expression,), values)
-
-    def function(array: Array) -> Array:
-        found = np.asarray(evaluated({name: array})[0])
-        return found if found.shape == array.shape else np.broadcast_to(found, array.shape)
-
-    return function
+    return lambda array: np.array(np.broadcast_to(evaluated({name: array})[0], array.shape))
 
 
 def name_coordinates(nodes: Array) -> dict[str, Array]:
@@ -204,6 +198,11 @@ class WeakIdentity:
     residual: sympy.Expr
     flux: tuple[tuple[int, sympy.Expr], ...]
 
+    @staticmethod
+    def of(*flux: tuple[int, sympy.Expr]) -> WeakIdentity:
+        """Return the identity of a flux and its negative divergence, which is their weak divergence without jumps."""
+        return WeakIdentity(-sum((sympy.diff(part, COORDINATES[axis]) for axis, part in flux), sympy.S.Zero), flux)
+
     def map_to_cube(self, lower: tuple[float, ...], upper: tuple[float, ...]) -> WeakIdentity:
         """Return the identity on a box, mapped to coordinates of the unit cube."""
         if all(low == 0.0 for low in lower) and all(high == 1.0 for high in upper):
@@ -212,12 +211,6 @@ class WeakIdentity:
         mapped = {x: sympy.Float(low) + width * x for x, low, width in zip(COORDINATES, lower, widths, strict=False)}
         flux = tuple((axis, part.subs(mapped, simultaneous=True) / widths[axis]) for axis, part in self.flux)
         return WeakIdentity(self.residual.subs(mapped, simultaneous=True), flux)
-
-
-def list_weak_identities(function: sympy.Expr, dimension: int) -> tuple[WeakIdentity, ...]:
-    """Return the identities that hold if the symbolic derivatives are the weak derivatives."""
-    along = enumerate(COORDINATES[:dimension])
-    return tuple(WeakIdentity(-sympy.diff(function, x), ((axis, function),)) for axis, x in along)
 
 
 def measure_defect(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -236,7 +236,7 @@ class FieldProblem(FormulaStatement):
 
     def until(self, final_time: float | None, /, **values: float) -> FieldData:
         """Return the problem for parameter values, with checks of its data up to `final_time`."""
-        data = FieldData(self, self.read_values(self.parameters, values))
+        data = FieldData(self, dict(sorted(self.read_values(self.parameters, values).items())))
         data.check(final_time or 1.0)
         if self.terms is not None:
             lower, upper = np.asarray(to_box(self.domain).lower), np.asarray(to_box(self.domain).upper)
@@ -286,11 +286,7 @@ def make_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
 
 def _has_names(formulas: Any, names: tuple[str, ...]) -> bool:
     """Return True if a formula, in nested lists or mappings, contains one of the names."""
-    if isinstance(formulas, str):
-        return not set(names).isdisjoint(re.findall(r"[A-Za-z]\w*", formulas))
-    if isinstance(formulas, Mapping):
-        return any(_has_names(each, names) for each in formulas.values())
-    return isinstance(formulas, (list, tuple)) and any(_has_names(each, names) for each in formulas)
+    return not set(names).isdisjoint(re.findall(r"[A-Za-z]\w*", str(formulas).replace("\\n", " ")))
 
 
 def _read_field(name: str, given: Any) -> Field:
@@ -386,15 +382,11 @@ class FieldData:
         """Domain of the problem."""
         return self.problem.domain
 
-    def compile(self, expressions: Iterable[sympy.Expr]) -> Callable[[Mapping[str, Any]], list[Any]]:
-        """Return a function that computes the expressions from fields, derivatives, coordinates and time."""
-        return prepare(tuple(expressions), {name: self.values[name] for name in sorted(self.values)})
-
     def evaluate_at(self, expressions: tuple[sympy.Expr, ...], nodes: Array, t: float) -> Array:
         """Evaluate expressions in x and t at the nodes, (Q, d) -> (n, Q)."""
         known = {**name_coordinates(nodes), "t": t}
         with np.errstate(all="ignore"):
-            found = self.compile(expressions)(known)
+            found = prepare(expressions, self.values)(known)
         return np.stack([np.broadcast_to(np.asarray(each, dtype=float), len(nodes)) for each in found])
 
     def exact(self, nodes: Array, t: float) -> Array:
@@ -470,7 +462,7 @@ class FormulaTerms:
         self.algebraic = tuple(each.algebraic for _, each in data.problem.fields)
         rows, flat = symbolic.coefficients, {slot for group in symbolic.slots for slot in group}
         self.places = [(a, p) for a, row in enumerate(rows) for p, c in enumerate(row) if c != 0]
-        self.values = data.compile([rows[a][p] for a, p in self.places])
+        self.values = prepare(tuple(rows[a][p] for a, p in self.places), data.values)
         steady: dict[tuple[int, int, int, int], sympy.Expr] = {}
         varying: dict[tuple[int, int, int, int], sympy.Expr] = {}
         for a, p in self.places:
@@ -480,11 +472,12 @@ class FormulaTerms:
                     if slope != 0:
                         (varying if slope.free_symbols & (flat | {_TIME}) else steady)[a, p, b, q] = slope
         self.steady_places, self.varying_places = list(steady), list(varying)
-        self.steady, self.varying = data.compile(steady.values()), data.compile(varying.values())
+        self.steady, self.varying = (prepare(tuple(each.values()), data.values) for each in (steady, varying))
         self.faces, slots = list[FaceTerm](), [group[0] for group in symbolic.slots]
         for (row, face), h in symbolic.faces.items():
             by = tuple(b for b, slot in enumerate(slots) if h.has(slot))
-            self.faces.append(FaceTerm(row, face, by, data.compile([h, *(sympy.diff(h, slots[b]) for b in by)])))
+            slopes = (sympy.diff(h, slots[b]) for b in by)
+            self.faces.append(FaceTerm(row, face, by, prepare((h, *slopes), data.values)))
 
     def initial(self, nodes: Array) -> Array:
         """Return the initial values minus the liftings, (Q, d) -> (n, Q)."""

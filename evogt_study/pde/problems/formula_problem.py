@@ -1,14 +1,11 @@
 """Problems given by formulas, such as the problems of the paper.
 
-A problem gives its exact solution, or its initial value and source.  For an exact solution, the source is
-f = u_t - div(A grad u) + b . grad u - g + F'(u), derived symbolically.  A lifting u_b gives the boundary values.  A
-potential F(u) makes the problem a gradient flow.  Names in formulas other than x y z t pi are parameters.  A call of
-the problem gives values to the parameters and returns a `Problem`.
+For an exact solution, the source is f = u_t - div(A grad u) + b . grad u - g + F'(u), derived symbolically.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import product
@@ -32,7 +29,7 @@ from evogt_study.pde.galerkin.problem import (
     describe_parameters,
 )
 from evogt_study.pde.problems import expressions
-from evogt_study.pde.problems.expressions import WeakIdentity, list_weak_identities, measure_defect
+from evogt_study.pde.problems.expressions import WeakIdentity, measure_defect
 from evogt_study.pde.problems.fields import make_field_problem
 from evogt_study.pde.problems.terms import (
     PERIODIC,
@@ -49,9 +46,6 @@ _TEST_TIMES = (0.01, 0.37, 1.0)
 modulation has a zero, unlike at T/2 or T/4."""
 _MAX_DISTANCE = 8.0
 """Distance from the origin in widths of the domain.  Beyond it, powers of coordinates lose more than two digits."""
-
-Texts = tuple[Any, ...]
-"""List of formulas, or list of lists of formulas."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +102,10 @@ class FormulaProblem(FormulaStatement):
     exact: str | None = None
     initial: str | None = None
     source: str | None = None
-    diffusion: str | Texts | GridTable = "1"
+    diffusion: str | tuple[Any, ...] | GridTable = "1"
     lifting: str | None = None
     potential: str | None = None
-    advection: Texts | None = None
+    advection: tuple[Any, ...] | None = None
     reaction: str | None = None
 
     # several fields, or terms that are nonlinear in u or its gradient, need a `FieldProblem`
@@ -174,15 +168,27 @@ class FormulaProblem(FormulaStatement):
     def until(self, final_time: float | None, /, **values: float) -> Problem:
         """Return the problem for parameter values.  Raises ProblemError if its data up to `final_time` disagree."""
         data, values = derive_terms(self), self.read_values(self.parameters, values)
-        places, initial = (
-            _find_far_places(self.domain, final_time or 1.0),
-            expressions.make_nodal_function(data.initial, values),
-        )
+        places = _find_far_places(self.domain, final_time or 1.0)
+        initial = expressions.make_nodal_function(data.initial, values)
 
         def make(expression: sympy.Expr) -> SpaceTimeFunction:
             return expressions.make_space_time_function(expression, values, places)
 
-        lifting, potential = None, None
+        rows, lifting, potential = data.diffusion, None, None
+        diffusion: SpaceTimeFunction | Tensor
+        reaction: SpaceTimeFunction | NonlinearReaction | None
+        if isinstance(rows, tuple):
+            # the same function for A_ij and A_ji
+            upper = [[None if a == 0 else make(a) for a in row[i:]] for i, row in enumerate(rows)]
+            axes = range(self.dimension)
+            diffusion = Tensor(tuple(tuple(upper[min(i, j)][abs(i - j)] for j in axes) for i in axes))
+        else:
+            diffusion = make(rows)
+        if data.is_linear:
+            reaction = None if data.coefficient == 0 else make(data.coefficient)
+        else:
+            g, slope = (expressions.make_nodal_function(each, values) for each in (data.reaction, data.slope))
+            reaction = NonlinearReaction(lambda u, nodes, t: g(nodes, t, u=u), lambda u, nodes, t: slope(nodes, t, u=u))
         if data.lifting:
             d, (u_b, rate, *others) = self.dimension, tuple(map(make, data.lifting))
             lower_order = others[2 * d] if len(others) > 2 * d else None
@@ -193,11 +199,11 @@ class FormulaProblem(FormulaStatement):
             potential = Potential(*(expressions.make_elementwise(each, str(SOLUTION), values) for each in both))
         gradient = None if data.exact is None else expressions.make_gradient(data.exact, self.dimension, values)
         problem = Problem(
-            dimension=self.dimension, diffusion=data.make_diffusion(make), initial=lambda nodes: initial(nodes, 0.0),
+            dimension=self.dimension, diffusion=diffusion, initial=lambda nodes: initial(nodes, 0.0),
             source=make(data.source), exact=None if data.exact is None else make(data.exact), exact_gradient=gradient,
             final_time=self.final_time, name=self.name, parameters=values, lifting=lifting, potential=potential,
             domain=self.domain, advection=tuple(map(make, data.advection)) or None,
-            reaction=data.make_reaction(make, values), boundary_tolerance=self.boundary_tolerance,
+            reaction=reaction, boundary_tolerance=self.boundary_tolerance,
             faces=tuple(NaturalFace(face, make(flux), None if h is None else make(h)) for face, flux, h in data.faces),
         )  # fmt: skip
         if isinstance(table := self.diffusion, GridTable):
@@ -274,7 +280,9 @@ class SymbolicProblem:
             self.initial = parse_term(str(statement.initial), "initial", d, steady=True)
         else:
             self.exact = self.initial = parse_term(statement.exact, "exact", d)  # u_0 is its value at t = 0
-            self.source = self.derive_source(self.exact) + self.differentiate_potential(self.exact)
+            self.source = self.derive_source(self.exact)
+            if self.potential is not None:
+                self.source += sympy.diff(self.potential, SOLUTION).subs(SOLUTION, self.exact)
         has_fluxes = self.exact is not None and (self.faces or statement.domain.periods())
         self.exact_flux = self.compute_flux(self.initial) if has_fluxes else ()
         self.source += self.remainder  # the constant part of a linear reaction
@@ -303,10 +311,6 @@ class SymbolicProblem:
         along = zip(self.advection, expressions.COORDINATES, strict=False)
         return sum((b * sympy.diff(u, x) for b, x in along), sympy.S.Zero)
 
-    def differentiate_potential(self, u: sympy.Expr) -> sympy.Expr:
-        """Return F'(u), or zero without a potential."""
-        return sympy.S.Zero if self.potential is None else sympy.diff(self.potential, SOLUTION).subs(SOLUTION, u)
-
     def derive_source(self, u: sympy.Expr) -> sympy.Expr:
         """Return the source u_t - div(A grad u) + b . grad u - g(u) of the problem that u solves."""
         flux = zip(self.compute_flux(u), expressions.COORDINATES, strict=False)
@@ -314,27 +318,6 @@ class SymbolicProblem:
         return (
             sympy.diff(u, expressions.TIME) - divergence + self.compute_transport(u) - self.reaction.subs(SOLUTION, u)
         )
-
-    def make_diffusion(self, make: Callable[[sympy.Expr], SpaceTimeFunction]) -> SpaceTimeFunction | Tensor:
-        """Return the diffusion as a function, or a tensor of functions, of nodes and times."""
-        rows = self.diffusion
-        if not isinstance(rows, tuple):
-            return make(rows)
-        d = range(len(rows))
-        upper = {(i, j): None if rows[i][j] == 0 else make(rows[i][j]) for i in d for j in d if i <= j}
-        return Tensor(tuple(tuple(upper[min(i, j), max(i, j)] for j in d) for i in d))
-
-    def make_reaction(
-        self, make: Callable[[sympy.Expr], SpaceTimeFunction], values: Mapping[str, float]
-    ) -> SpaceTimeFunction | NonlinearReaction | None:
-        """Return a nonlinear g, or the coefficient c of g = c u + g_0, as a function."""
-        if self.is_linear:
-            return None if self.coefficient == 0 else make(self.coefficient)
-        value, slope = (
-            expressions.make_nodal_function(self.reaction, values),
-            expressions.make_nodal_function(self.slope, values),
-        )
-        return NonlinearReaction(lambda u, nodes, t: value(nodes, t, u=u), lambda u, nodes, t: slope(nodes, t, u=u))
 
 
 # one derivation per process for all parameter values and runs, with a few kilobytes each
@@ -344,18 +327,13 @@ derive_terms = lru_cache(maxsize=64)(SymbolicProblem)
 @lru_cache(maxsize=64)
 def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
     """Return the weak identities of u, of the equation and of the lifting, each with its text for messages."""
-    data, dimension = derive_terms(statement), statement.dimension
-    claims = []
+    data, axes, claims = derive_terms(statement), range(statement.dimension), list[tuple[str, WeakIdentity]]()
     if data.exact is not None:
-        exact, source = data.exact, data.source
-        claims += [("`exact` must be without jumps", identity) for identity in list_weak_identities(exact, dimension)]
-        flux = tuple(enumerate(data.compute_flux(exact)))
-        residual = source - sympy.diff(exact, expressions.TIME) - data.differentiate_potential(exact)
-        residual += data.reaction.subs(SOLUTION, exact) - data.remainder - data.compute_transport(exact)
-        claims.append(("the flux `diffusion` * grad(`exact`) must be without jumps", WeakIdentity(residual, flux)))
+        claims += [("`exact` must be without jumps", WeakIdentity.of((axis, data.exact))) for axis in axes]
+        identity = WeakIdentity.of(*enumerate(data.compute_flux(data.exact)))
+        claims.append(("the flux `diffusion` * grad(`exact`) must be without jumps", identity))
     if data.lifting:
-        gradient = list_weak_identities(data.lifting[0], dimension)
-        claims += [("`lifting` must be without jumps", identity) for identity in gradient]
+        claims += [("`lifting` must be without jumps", WeakIdentity.of((axis, data.lifting[0]))) for axis in axes]
     return tuple(claims)
 
 

@@ -133,9 +133,7 @@ def parse_diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
         wanted = f"{dimension} formulas or {dimension} rows of them"
         raise FormulaError(f"`diffusion` must be a formula, or {wanted} in {dimension}-D, got {shorten(raw)}")
     if all(isinstance(row, str) for row in raw):
-        diagonal = [parse_term(text, "diffusion", dimension) for text in raw]
-        zero = sympy.S.Zero
-        return tuple(tuple(entry if i == j else zero for j in range(dimension)) for i, entry in enumerate(diagonal))
+        raw = [[text if i == j else "0" for j in range(dimension)] for i, text in enumerate(raw)]
     rows = [
         [parse_term(text, "diffusion", dimension) for text in read_texts(row, "diffusion", dimension)] for row in raw
     ]
