@@ -72,20 +72,17 @@ class StrongForm:
     initial_residual: SpaceTimeFunction
 
 
-def derive_strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> StrongForm:
+def derive_strong_form(statement: FormulaProblem, values: Mapping[str, Any]) -> StrongForm:
     """Return the strong form of a formula problem for the parameter `values`, by symbolic differentiation."""
-    if statement.dimension > 2:
-        raise ParameterError("dimension", "1 or 2 for space-time regression", statement.dimension)
     problem, data = statement(**values), derive_terms(statement)
-    check_terms(problem, "space-time regression")
     # u_0 has no time derivative, so its manufactured source is -div(a grad u_0)
     residual = data.source - data.derive_source(data.initial.subs(TIME, 0))
     if residual.has(sympy.zoo, sympy.nan, sympy.oo, sympy.DiracDelta, sympy.Derivative):
         got = f"{cut(str(residual), 80)} after differentiation"
         raise FormulaError(f"`initial` must have second derivatives for a residual in strong form, got {got}")
     gradient = [sympy.diff(data.diffusion, x) for x in COORDINATES[: statement.dimension]]
-    numbers = {name: float(value) for name, value in values.items()}
-    *slopes, initial_residual = (make_space_time_function(each, numbers) for each in (*gradient, residual))
+    parts = *gradient, residual
+    *slopes, initial_residual = (make_space_time_function(each, problem.parameters) for each in parts)
     return StrongForm(problem, tuple(slopes), initial_residual)
 
 
@@ -113,23 +110,10 @@ def space_time_regression(
     levels: int = LEVELS, ridge: float = RIDGE,
 ) -> SpaceTimeSolution:  # fmt: skip
     """Return the fit u_st to the strong form at `list_residual_points`.  The defaults are the values of the paper."""
-    check_domain(strong.problem.domain, "space-time regression")
-    given = {"points": points, "levels": levels, "final_time": final_time, "ridge": ridge}
-    for name, value in given.items():
-        SpaceTimeRegression.PARAMETERS[name].value(value)
-    check_regression_size(strong.problem.dimension, dictionary.N, points, levels)
     features = dictionary.sample(seed, strong.problem.dimension + 1)
     nodes, times = list_residual_points(strong.problem.dimension, final_time, points, levels)
     A, b = assemble_residual(strong, features, nodes, times, final_time, dictionary.widths)
     return SpaceTimeSolution(strong.problem, features, final_time, *solve_ridge(A, b, ridge))
-
-
-def check_regression_size(dimension: int, N: int, points: int, levels: int) -> None:
-    """Raise ParameterError if the matrix of the residual has too many entries."""
-    entries = points**dimension * levels * N
-    if entries > _MAX_ENTRIES:
-        got = f"{points}^{dimension} x {levels} x {N} = {entries:,}"
-        raise ParameterError("points", f"so few that points^d x levels x N is at most {_MAX_ENTRIES:,}", got)
 
 
 def list_residual_points(dimension: int, final_time: float, points: int, levels: int) -> tuple[Array, Array]:
@@ -242,12 +226,12 @@ class FormulaCase(BaselineCase):
         source = self.method.source
         if not isinstance(source.statement, FormulaProblem):
             raise ProblemError(f"{self.NAME} needs a formula problem, got {source.name}")
-        given = self.method.select_problem_values(self.values).items()
-        numbers = {name: value for name, value in given if isinstance(value, (int, float))}
-        return derive_strong_form(source.statement, numbers)
+        return derive_strong_form(source.statement, self.method.select_problem_values(self.values))
 
-    def check_features(self, problem: Problem, levels: int) -> None:
-        """Raise ProblemError or ParameterError if the method cannot solve the problem with these features."""
+    def check_problem(self, problem: Problem) -> None:
+        super().check_problem(problem)
+        if problem.dimension == 3:
+            raise ProblemError(f"{self.NAME} needs a problem in one or two dimensions, got 3")
         check_domain(problem.domain, self.NAME)
         check_terms(problem, self.NAME)
         if problem.lifting is not None or problem.potential is not None:
@@ -257,7 +241,14 @@ class FormulaCase(BaselineCase):
         dictionary, directions = make_dictionary(self.values), problem.dimension + self.DIRECTIONS_OF_TIME
         dictionary.check_dimension(directions)
         warn_of_reach(dictionary, directions)
-        check_regression_size(problem.dimension, dictionary.N, self.given.points, levels)
+        d, N, points, levels = problem.dimension, dictionary.N, self.given.points, getattr(self.given, "levels", 1)
+        if (entries := points**d * levels * N) > _MAX_ENTRIES:
+            got = f"{points}^{d} x {levels} x {N} = {entries:,}"
+            raise ParameterError("points", f"so few that points^d x levels x N is at most {_MAX_ENTRIES:,}", got)
+        nodes, times = list_residual_points(d, self.given.final_time, N_CHECK_POINTS, N_CHECK_POINTS)
+        check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)
+        # evaluate once, so that formulas without a value raise an error before the run
+        self.strong.initial_residual(nodes[:1], times[:1])
 
 
 class SpaceTimeRegression(FormulaCase):
@@ -285,16 +276,6 @@ class SpaceTimeRegression(FormulaCase):
         observed = np.array(sorted({0.0, final_time, *saved}))
         places = np.searchsorted(observed, saved).tolist()
         return SimpleNamespace(observed_times=observed, saved_times=np.array(saved), saved_positions=places)
-
-    def check_problem(self, problem: Problem) -> None:
-        super().check_problem(problem)
-        if problem.dimension == 3:
-            raise ProblemError("space_time_regression needs a problem in one or two dimensions, got 3")
-        self.check_features(problem, self.given.levels)
-        nodes, times = list_residual_points(problem.dimension, self.given.final_time, N_CHECK_POINTS, N_CHECK_POINTS)
-        check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)
-        # evaluate once, so that formulas without a value raise an error before the run
-        self.strong.initial_residual(nodes[:1], times[:1])
 
     @property
     def memory(self) -> float:
@@ -330,11 +311,6 @@ class DiscreteTimeRandomFeatures(FormulaCase):
     )  # fmt: skip
     RECORDABLE = ("error_history", "field", "validation_values")
     SCALARS = ("initial_error",)
-
-    def check_problem(self, problem: Problem) -> None:
-        super().check_problem(problem)
-        self.check_features(problem, 1)
-        _ = self.strong  # raises
 
     @property
     def memory(self) -> float:
