@@ -14,7 +14,7 @@ PROGRAM = """
 import ctypes, importlib, json, os, signal, sys, traceback
 from evogt_study.cli.main import main
 for name in ("cli.run cli.results operations.run operations.merge publishing.publish pde.methods.evolution "
-             "pde.methods.solver pde.problems.expressions pde.baselines.finite_elements").split():
+             "pde.methods.problem_method pde.problems.expressions pde.baselines.finite_elements").split():
     importlib.import_module(f"evogt_study.{name}")
 
 for line in sys.stdin:

@@ -4,8 +4,7 @@
 - `p1_fem`: P1 finite elements, for one or several fields
 - `finite_difference`: finite differences
 - `space_time_regression`: least squares in space and time, and collocation in the stages of an IMEX scheme
-- `solver`: a user function that solves the problem of the study
-- `problem_method`: the common part of these methods, with the problem, its parameters and the outputs
+- `problem_method`: the common part of these methods, and user functions that solve the problem of the study
 - `declarations`: variables that these methods record, and parameters of the paper's method
 - `problem_kind`: formula problems as a kind of problem
 """

@@ -24,9 +24,7 @@ from evogt_study.schema.values import Value, Values
 from evogt_study.schema.variables import GEOMETRIC_MEAN, Variable
 
 MAX_CACHED_TEXTS = 1024
-"""Largest number of texts, dictionaries or time grids in a cache.  Neighbouring cases share them.
-
-The cache halves the time to make the run keys."""
+"""Largest number of texts, dictionaries or time grids in a cache, which halves the time to make the run keys."""
 MOST_QUADRATURE_DEFECT = 0.5
 """Largest quadrature defect without an accuracy warning.
 
@@ -164,18 +162,16 @@ _RECORDED = (
 )  # fmt: skip
 AXES = (
     # no attribute `axis`: to CF its T is a calendar's time, and its X and Y are horizontal coordinates on the earth
-    Variable("time", "time t", "dimensionless, from 0 to final_time", content="", label="time $t$"),
-    Variable("mode", "index of the retained direction", "from 0, nonincreasing sigma_i", content=""),
-    Variable("feature", "index i of the singular value", "from 0, nonincreasing sigma_i", content=""),
-    Variable("stage", "stage of a run", "in the order of the method", content=""),
-    Variable("node", "index of the validation node", "from 0, in C order of the tensor-product rule", content=""),
-    Variable("weight", "weight of the validation rule", "w_q^(v), eq:validation_error", content=""),
-    *(Variable(x, f"coordinate {x}", content="", label=f"coordinate ${x}$") for x in "xyz"),
-)
+    Variable("time", "time t", "dimensionless, from 0 to final_time", ("time",), content="", label="time $t$"),
+    Variable("mode", "index of the retained direction", "from 0, nonincreasing sigma_i", ("mode",), content=""),
+    Variable("feature", "index i of the singular value", "from 0, nonincreasing sigma_i", ("feature",), content=""),
+    Variable("stage", "stage of a run", "in the order of the method", ("stage",), content=""),
+    Variable("node", "index of the validation node", "from 0, in C order of the tensor-product rule", ("node",),
+             content=""),
+    Variable("weight", "weight of the validation rule", "w_q^(v), eq:validation_error", ("node",), content=""),
+    *(Variable(x, f"coordinate {x}", "", (x,), content="", label=f"coordinate ${x}$") for x in "xyz"),
+)  # fmt: skip
 """Declarations of the coordinates that the methods record."""
-
-HEADLINE_NAMES = ("error", "coefficient_error", "energy_drop_percent")
-"""Names of the headline variables if a study declares no headline variables."""
 _ROUNDING = (
     "mass_defect", "mass_defect_cross_grid", "quadrature_defect", "raw_resolution", "singular_values", "coefficients",
     "reference_coefficients", "offline_seconds", "online_seconds", "stage_seconds",
@@ -185,7 +181,7 @@ RECORDED = tuple(
     replace(
         each,
         estimand=GEOMETRIC_MEAN if "error" in each.name.split("_") else each.estimand,
-        headline=int(each.name in HEADLINE_NAMES),
+        headline=int(each.name in ("error", "coefficient_error", "energy_drop_percent")),
         is_determined=each.name not in _ROUNDING,
     )
     for each in _RECORDED
@@ -193,8 +189,6 @@ RECORDED = tuple(
 """Declarations of the scalars, histories and fields that the methods record."""
 VARIABLES = {each.name: each for each in (*AXES, *RECORDED)}
 """Declarations of all variables of the methods, by name."""
-KEYWORDS = ("random features", "parabolic partial differential equations")
-"""Keywords in the attributes of a result file."""
 REACH = VARIABLES["domain_reach"]
 _MAX_POINTS = 100_000
 """Largest number of points per direction of a quadrature rule.  Domains limit the total number of nodes."""

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from evogt_study.errors import DivergedError, ParameterError, ProblemError, StudyError
-from evogt_study.formulas import SPACE
 from evogt_study.methods.code import Output
 from evogt_study.pde.baselines import references
 from evogt_study.pde.baselines.finite_difference import estimate_difference_memory
@@ -40,9 +39,10 @@ from evogt_study.pde.methods.problem_method import (
     ProblemMethod,
     check_finite,
     estimate_seconds,
+    make_data,
     make_quadrature,
-    make_scalars,
     make_time_grid,
+    make_uniform_grid,
     measure_energies,
     report_user_errors,
     sample_fields,
@@ -114,10 +114,9 @@ class StageClock:
     def add_to(self, record: Record) -> Record:
         """Return the record with the seconds of each stage and the sums over offline and online stages."""
         seconds = np.array([self.seconds[name] for name in STAGES])
-        variables = make_scalars({"offline_seconds": seconds[:-1].sum(), "online_seconds": seconds[-1]})
-        variables[STAGE_SECONDS] = Datum(("stage",), seconds)
-        names = Datum(("stage",), np.array(STAGES))
-        return Record({**record.variables, **variables}, {**record.coordinates, "stage": names})
+        sums = {"offline_seconds": seconds[:-1].sum(), "online_seconds": seconds[-1]}
+        variables, stages = make_data({**sums, STAGE_SECONDS: seconds}), make_data({"stage": np.array(STAGES)})
+        return Record({**record.variables, **variables}, {**record.coordinates, **stages})
 
 
 def select_arrays(output: Output) -> tuple[str, ...]:
@@ -125,23 +124,23 @@ def select_arrays(output: Output) -> tuple[str, ...]:
     return tuple(name for name in output.record if name not in certificates.CERTIFICATES and name != STAGE_SECONDS)
 
 
-def make_record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:
+def make_record(solution: Solution, output: Output, certified: Mapping[str, float]) -> Record:
     """Return the record of a solution with the scalars, the certificates and the arrays in `output.record`."""
     space, trajectory, system, problem = solution.space, solution.trajectory, solution.system, solution.problem
     energies = trajectory.energies if problem.potential is not None else None
     error, reference_error = solution.errors[-1] if solution.has_final_error else None, solution.reference_error
     share = None if reference_error is None or error is None or not error > 0.0 else reference_error / error
-    known: dict[str, float | None] = {
+    known: dict[str, Any] = {
         "error": error, "initial_error": solution.errors[0],
         "rank": space.rank, "retained_condition": space.condition, "raw_resolution": solution.svd.raw_resolution,
         "mass_defect": space.mass_defect, "quadrature_defect": solution.quadrature_defect,
         **declarations.measure_reach(solution.discretisation.dictionary, problem.dimension),
         "coefficient_error": solution.coefficient_error, **solution.cross_grid,
         "reference_error": reference_error, "reference_share": share,
-        **({} if energies is None else measure_energies(energies)), **solution.norms,
+        **({} if energies is None else measure_energies(energies)), **solution.norms, **certified,
     }  # fmt: skip
     wanted, grid = select_arrays(output), solution.discretisation.grid
-    saved, times = grid.saved_positions, grid.saved_times
+    saved = grid.saved_positions
     makers: dict[str, Callable[[], Array | None]] = {
         "error_history": lambda: solution.errors[saved] if solution.has_final_error else None,
         "energy_history": lambda: energy_history(system, trajectory)[saved],
@@ -151,16 +150,9 @@ def make_record(solution: Solution, output: Output, certified: Mapping[str, Datu
         "reference_coefficients": lambda: solution.reference_state,
         "singular_values": lambda: solution.svd.singular_values,
     }
-    variables = make_scalars({name: value for name, value in known.items() if value is not None}) | dict(certified)
-    for name, make in makers.items():
-        values = make() if name in wanted else None
-        if values is not None:
-            variables[name] = Datum(declarations.VARIABLES[name].dims, values)
-    coordinates = {"time": Datum(("time",), times)} if wanted else {}
-    if "field" in wanted:
-        data, axes = sample_fields(lambda nodes: solution.evaluate(nodes)[saved], problem, times, output.grid)
-        variables, coordinates = variables | data, coordinates | axes
-    return Record(variables, coordinates)
+    variables = make_data(known | {name: make() for name, make in makers.items() if name in wanted})
+    fields, coordinates = sample_fields(solution.evaluate, problem, grid, wanted, output.grid)
+    return Record(variables | fields, coordinates)
 
 
 def check_norms(problem: Problem, wanted: Collection[str]) -> None:
@@ -182,7 +174,7 @@ def compute_record(
     needed = {*certificates.BY_REFERENCE, *(() if problem.exact is not None else certificates.BY_EXACT)}
     spectral = None if needed.isdisjoint(wanted) else share_reference(problem, run.grid.final_time, share, identity)
     certified = certificates.certify(solution, wanted, share, identity, spectral) if wanted else {}
-    return solution, make_record(solution, output, make_scalars(certified))
+    return solution, make_record(solution, output, certified)
 
 
 def share_reference(problem: Problem, final_time: float, share: Share, identity: str) -> certificates.SpectralReference:
@@ -268,12 +260,6 @@ class FieldCase(ProblemCase):
         return (*errors, *own, *cls.SCALARS)
 
     @property
-    def observed(self) -> TimeGrid:
-        """Time grid of the case.  Raises ParameterError if the step or the saved times are invalid."""
-        output = self.method.output
-        return make_time_grid(self.given.final_time, self.given.dt, output.times if output.record else 2)
-
-    @property
     def newton(self) -> tuple[float, bool]:
         """Tolerance of Newton's method, and True if the method keeps its factorisation from step to step."""
         newton = self.given.newton or Newton()
@@ -285,51 +271,44 @@ class FieldCase(ProblemCase):
             raise StudyError("`record` must leave out error_history for a problem without exact solution or reference")
 
     @abstractmethod
-    def solve(self, data: FieldData, share: Share) -> FieldSolution:
-        """Return the solution of the case at the observed times."""
+    def solve(self, data: FieldData, share: Share) -> tuple[FieldSolution, dict[str, float]]:
+        """Return the solution of the case at the observed times, and the values of the `SCALARS` of the method."""
 
     def make_reference(self, data: FieldData) -> Reference | None:
         """Return the reference for errors, or None for the exact solution, which is the default."""
         return None
 
-    @abstractmethod
-    def diagnose(self, solution: FieldSolution) -> dict[str, float]:
-        """Return the values of the `SCALARS` of this method."""
-
     def run(self, share: Share) -> Record:
         data: Any = self.method.share_problem(self.values, share)
-        solution, wanted, grid = self.solve(data, share), self.method.output.record, self.observed
-        variables, saved, names = make_scalars(self.diagnose(solution)), grid.saved_positions, data.problem.names
-        coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
+        (solution, scalars), wanted, grid = self.solve(data, share), self.method.output.record, self.observed
+        variables, saved, names = make_data(scalars), grid.saved_positions, data.problem.names
+        coordinates = make_data({"time": grid.saved_times if wanted else None})
         reference, rule, known = self.make_reference(data), data.domain.quadrature(self.given.validation), None
         times = grid.observed_times
         if reference is not None:
             reference = references.share_among_workers(reference, self.method.hash_problem(self.values))
             known = reference.values(rule.nodes, times)
-            variables |= make_scalars({"reference_error": estimate_error(reference, known[-1], rule, times[-1:])})
+            variables |= make_data({"reference_error": estimate_error(reference, known[-1], rule, times[-1:])})
         elif data.problem.has_exact:
             known = np.stack([data.exact(rule.nodes, t) for t in times.tolist()])
         if known is not None:
             pairs = zip(np.moveaxis(solution.evaluate(rule.nodes), 1, 0), np.moveaxis(known, 1, 0), strict=True)
             errors = np.stack([relative_errors(*pair, rule.weights) for pair in pairs], axis=1)
-            variables |= make_scalars({"error": errors[-1].max()})
+            history = errors[saved].max(axis=1) if "error_history" in wanted else None
+            variables |= make_data({"error": errors[-1].max(), "error_history": history})
             for name, each in zip(names, errors[-1], strict=True):
                 variables[f"error_{name}"] = _describe((), each, f"relative L2 error of {name} at the final time")
-            if "error_history" in wanted:
-                variables["error_history"] = Datum(("time",), errors[saved].max(axis=1))
         if "integral_history" in wanted:
             rule = solution.system.rule
             integrals = solution.evaluate(rule.nodes)[saved] @ rule.weights
             for name, each in zip(names, integrals.T, strict=True):
                 variables[f"integral_{name}"] = _describe(("time",), each.copy(), f"integral of {name} over the domain")
         if "field" in wanted:
-            axes = data.problem.domain.axes(self.method.output.grid)
-            nodes = np.stack([each.ravel() for each in np.meshgrid(*axes, indexing="ij")], axis=1)
-            shape, values = (len(saved), *map(len, axes)), solution.evaluate(nodes)[saved]
+            nodes, axes = make_uniform_grid(data.domain, self.method.output.grid)
+            shape, values = (len(saved), *map(len, axes.values())), solution.evaluate(nodes)[saved]
             for a, name in enumerate(names):
-                dims = ("time", *SPACE[: len(axes)])
-                variables[name] = _describe(dims, values[:, a].reshape(shape), f"field {name}")
-            coordinates |= {x: Datum((x,), along) for x, along in zip(SPACE, axes, strict=False)}
+                variables[name] = _describe(("time", *axes), values[:, a].reshape(shape), f"field {name}")
+            coordinates |= make_data(axes)
         return check_finite(Record(variables, coordinates))
 
 
@@ -379,15 +358,13 @@ class FieldEvolutionCase(FieldCase):
         step = 4 * ((count * r) ** 3 + count * count * (1 + d) ** 2 * Q * r * r)
         return estimate_seconds(float(space + run.grid.steps * step))
 
-    def solve(self, data: FieldData, share: Share) -> FieldSolution:
-        return solve_fields(data, self.discretisation, *self.newton, share)
-
-    def diagnose(self, solution: FieldSolution) -> dict[str, float]:
+    def solve(self, data: FieldData, share: Share) -> tuple[FieldSolution, dict[str, float]]:
+        solution = solve_fields(data, self.discretisation, *self.newton, share)
         rule, defects = solution.system.rule, []
         for space in solution.system.spaces:
             gram = space.basis[0].T @ (rule.weights[:, None] * space.basis[0])
             defects.append(float(np.linalg.norm(gram - np.eye(len(gram)), 2)))
-        return {"rank": solution.system.initial.size, "mass_defect": max(defects)}
+        return solution, {"rank": solution.system.initial.size, "mass_defect": max(defects)}
 
     def make_reference(self, data: FieldData) -> Reference | None:
         given = self.given

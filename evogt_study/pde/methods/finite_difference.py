@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 from evogt_study.pde.baselines import finite_difference as differences
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.pde.methods.declarations import VARIABLES, declare_parameters, make_integrator
+from evogt_study.pde.methods.declarations import declare_parameters, make_integrator
 from evogt_study.pde.methods.problem_method import BaselineCase, measure_energies
 from evogt_study.schema.parameters import Parameter, integer
-from evogt_study.schema.records import Datum, Record
+from evogt_study.schema.records import Record
 
 
 class FiniteDifferences(BaselineCase):
@@ -42,10 +42,8 @@ class FiniteDifferences(BaselineCase):
     def solve(self, problem: Problem) -> Record:
         grid = self.observed
         solution = differences.finite_differences(problem, self.given.points, grid, make_integrator(self.values))
-        energies = {} if problem.potential is None else measure_energies(solution.energies)
-        unknowns = {"degrees_of_freedom": solution.fields[0].size}
-        record = self.measure(problem, solution.evaluate, unknowns | energies)
-        if "free_energy_history" not in self.method.output.record:
-            return record
-        history = Datum(VARIABLES["free_energy_history"].dims, solution.energies[list(grid.saved)])
-        return replace(record, variables={**record.variables, "free_energy_history": history})
+        more: dict[str, Any] = {"degrees_of_freedom": solution.fields[0].size}
+        more |= {} if problem.potential is None else measure_energies(solution.energies)
+        if "free_energy_history" in self.method.output.record:
+            more["free_energy_history"] = solution.energies[list(grid.saved)]
+        return self.measure(problem, solution.evaluate, more)

@@ -46,14 +46,12 @@ class P1Fields(FieldCase):
         assembled = 500 * elements.count_nodes(d, self.given.unknowns, self.given.degree)
         return estimate_seconds(float(len(self.method.source.field_names) ** 2 * 4 * assembled * self.observed.steps))
 
-    def solve(self, data: FieldData, share: Share) -> FieldSolution:
+    def solve(self, data: FieldData, share: Share) -> tuple[FieldSolution, dict[str, float]]:
         degree = int(self.given.degree or elements.DEGREES[data.dimension])
-        return elements.solve_fields_by_elements(
+        solution = elements.solve_fields_by_elements(
             data, 1, self.given.unknowns + 1, degree, self.observed, elements.MIDPOINT, *self.newton
         )
-
-    def diagnose(self, solution: FieldSolution) -> dict[str, float]:
-        return {"degrees_of_freedom": solution.system.initial.size}
+        return solution, {"degrees_of_freedom": solution.system.initial.size}
 
 
 class P1FiniteElements(BaselineCase):

@@ -12,7 +12,7 @@ from evogt_study.pde import problems
 from evogt_study.text import escape_text
 
 if TYPE_CHECKING:
-    from evogt_study.pde.methods.solver import UserSolver
+    from evogt_study.pde.methods.problem_method import UserSolver
     from evogt_study.pde.problems import FormulaProblem
 
 
@@ -42,7 +42,7 @@ class FormulaProblems(ProblemKind):
 
     @property
     def solver(self) -> type[UserSolver]:
-        from evogt_study.pde.methods.solver import UserSolver
+        from evogt_study.pde.methods.problem_method import UserSolver
 
         return UserSolver
 

@@ -1,4 +1,4 @@
-"""Common part of the PDE methods: the problem of a study, its parameters, run keys and records."""
+"""Common part of the PDE methods: the problem of a study, its parameters, run keys and records, and user solvers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,34 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from evogt_study.errors import AccuracyWarning, DivergedError, InputError, ParameterError, ProblemError, StudyError
+from evogt_study.errors import (
+    AccuracyWarning,
+    DivergedError,
+    InputError,
+    ParameterError,
+    ProblemError,
+    ReturnError,
+    StudyError,
+)
 from evogt_study.formulas import SPACE
 from evogt_study.methods.code import Alternatives, MethodSpec, Output, UserCode, read_signature
-from evogt_study.methods.function import to_argument
+from evogt_study.methods.function import (
+    PROBLEM,
+    UserCase,
+    UserFunction,
+    read_function_parameters,
+    to_argument,
+    to_record,
+)
 from evogt_study.methods.protocol import BoundCase, Method
 from evogt_study.pde import problems
 from evogt_study.pde.baselines.references import SIZED
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tanh_dictionaries import choose_radius
+from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem, check_data
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.methods.declarations import KEYWORDS, MAX_CACHED_TEXTS, VARIABLES, add_kinds, list_kinds
+from evogt_study.pde.methods import declarations
 from evogt_study.pde.numerics import Array, Quadrature, QuadratureRule, Rule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
@@ -35,8 +51,6 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json, hash_text, json_object, json_text
 from evogt_study.schema.variables import Variable
 
-FORMULA_COMMENT = "parameter of the problem's formulas"
-"""Comment in a result for each parameter of the formulas."""
 _LETTERS = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
     "psi omega"
@@ -51,6 +65,10 @@ KEY_ONLY = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coef
 """Parameters that enter the run key and not the setup, besides the parameters of integrators."""
 _NODE_FLOPS = 200
 """Estimated operations per validation node."""
+RULE, _TIMES, _SOLUTION = "validation", "times", "u"
+_SOLVER_ARRAYS = ("error_history", "validation_values")
+COMPUTED_NAMES = ("error", "initial_error", *_SOLVER_ARRAYS)
+"""Names of the variables that the package computes from `u`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +76,7 @@ class ProblemSource:
     """Source of the problems of a study, a formula problem or a user function.
 
     The function `make` returns the problem for a final time and values of `parameters`.  The `content` identifies the
-    source, and messages use its `name`.
+    source, and messages use its `name`.  `dimension` and `has_exact` are None if only the user function knows them.
     """
 
     name: str
@@ -66,21 +84,9 @@ class ProblemSource:
     content: Any
     make: Callable[..., Any]
     statement: FormulaProblem | FieldProblem | None = None
-
-    @property
-    def dimension(self) -> int | None:
-        """Number of directions in space, or None if only the user function knows it."""
-        return None if self.statement is None else self.statement.dimension
-
-    @property
-    def has_exact(self) -> bool | None:
-        """True if the problem states its exact solution, or None if only the user function knows it."""
-        return None if self.statement is None else self.statement.has_exact
-
-    @property
-    def field_names(self) -> tuple[str, ...]:
-        """Names of the fields of a problem with several fields or nonlinear fluxes."""
-        return self.statement.names if isinstance(self.statement, FieldProblem) else ()
+    dimension: int | None = None
+    has_exact: bool | None = None
+    field_names: tuple[str, ...] = ()
 
     @staticmethod
     def of(given: object) -> ProblemSource:
@@ -91,7 +97,9 @@ class ProblemSource:
             if isinstance(given, UserCode) and isinstance(loaded, FieldProblem) and loaded.terms is not None:
                 content["code"] = {"code": given.fingerprint}
             parameters = {name: declare_formula_parameter(name) for name in sorted(loaded.parameters)}
-            return ProblemSource(loaded.name or "problem", parameters, content, loaded.until, loaded)
+            names = loaded.names if isinstance(loaded, FieldProblem) else ()
+            known = loaded, loaded.dimension, loaded.has_exact, names
+            return ProblemSource(loaded.name or "problem", parameters, content, loaded.until, *known)
         if not isinstance(given, UserCode):
             raise StudyError(f"`problem` must be a formula problem or a function, got {type(given).__name__}")
         name = Path(given.reference).name if ".py:" in given.reference else given.reference
@@ -101,7 +109,7 @@ class ProblemSource:
 
 def declare_formula_parameter(name: str) -> Parameter:
     """Return the declaration of the parameter `name` of a formula problem."""
-    return Parameter(name, "a finite number", real(), GREEK.get(name, name), FORMULA_COMMENT)
+    return Parameter(name, "a finite number", real(), GREEK.get(name, name), "parameter of the problem's formulas")
 
 
 # Catch SystemExit too, so that a factory that calls sys.exit does not end the command.
@@ -129,7 +137,7 @@ class Usage:
     """Parameters that cases with one dictionary and one integrator use, and the texts of their setups."""
 
     def __init__(self, method: ProblemMethod, case: ProblemCase, unused: tuple[str, ...]) -> None:
-        kinds, formula_names = list_kinds(method.parameters, case.values), {*method.source.parameters}
+        kinds, formula_names = declarations.list_kinds(method.parameters, case.values), {*method.source.parameters}
         own = {name: parameter for kind in kinds for name, parameter in kind.parameters().items()}
         # the parameters of other dictionaries and integrators, and the unused parameters of the case
         every = {name for names in method.kind_parameters.values() for name in names}
@@ -164,15 +172,15 @@ class Usage:
         return f'{self._opening},"times":{times},"values":{{{",".join(entries)}}}}}'
 
 
-_write_rule = lru_cache(maxsize=MAX_CACHED_TEXTS)(canonical_json)  # neighbouring cases share their rules
+_write_rule = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(canonical_json)  # neighbouring cases share their rules
 
 
 @dataclass(frozen=True, eq=False)
 class ProblemMethod(Method):
     """Method of this package for the problem and the outputs of a study.  `kind` is the class of its cases."""
 
-    variables: ClassVar[Mapping[str, Variable]] = VARIABLES
-    keywords: ClassVar[tuple[str, ...]] = KEYWORDS
+    variables: ClassVar[Mapping[str, Variable]] = declarations.VARIABLES
+    keywords: ClassVar[tuple[str, ...]] = ("random features", "parabolic partial differential equations")
 
     source: ProblemSource
     output: Output
@@ -205,11 +213,11 @@ class ProblemMethod(Method):
         if unknown:
             raise StudyError(f"`record` must contain only {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
         kind_parameters = {
-            name: tuple(add_kinds({name: parameter}, spec.kinds))[1:]
+            name: tuple(declarations.add_kinds({name: parameter}, spec.kinds))[1:]
             for name, parameter in parameters.items()
             if parameter.kinds is not None
         }
-        parameters = add_kinds(parameters, spec.kinds)
+        parameters = declarations.add_kinds(parameters, spec.kinds)
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
         if shared_names := {*source.field_names} & {*parameters, *own}:
             raise StudyError(f"a field must have another name than a parameter, got {min(shared_names)!r}")
@@ -225,7 +233,7 @@ class ProblemMethod(Method):
         return self.kind(self, values)
 
     def list_required_parameters(self, values: Values) -> tuple[str, ...]:
-        needed = [kind.list_required_parameters(values) for kind in list_kinds(self.parameters, values)]
+        needed = [kind.list_required_parameters(values) for kind in declarations.list_kinds(self.parameters, values)]
         if self.kind is not None and values.get("reference") in SIZED and "reference_points" in self.parameters:
             needed.append(("reference_points",))
         return (*super().list_required_parameters(values), *(name for names in needed for name in names))
@@ -397,7 +405,7 @@ class ProblemCase(BoundCase):
         return self.usage.write_setup(self.values, self.times_text)
 
 
-make_time_grid = lru_cache(maxsize=MAX_CACHED_TEXTS)(TimeGrid.of)  # neighbouring cases share the grid
+make_time_grid = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(TimeGrid.of)  # neighbouring cases share the grid
 
 
 # The times of finished cases correct all estimates.
@@ -443,9 +451,10 @@ def make_quadrature(name: str, rule: Rule, problem: Problem) -> Quadrature:
         raise ParameterError(name, error.wanted, error.got) from None
 
 
-def make_scalars(scalars: Mapping[str, Any]) -> dict[str, Datum]:
-    """Return data for a record from single numbers."""
-    return {name: Datum((), np.asarray(value)) for name, value in scalars.items()}
+def make_data(values: Mapping[str, Any]) -> dict[str, Datum]:
+    """Return data with their declared dimensions for a record, without values that are None."""
+    known = {name: np.asarray(value) for name, value in values.items() if value is not None}
+    return {name: Datum(declarations.VARIABLES[name].dims, value) for name, value in known.items()}
 
 
 def measure_energies(energies: Array) -> dict[str, float]:
@@ -461,42 +470,43 @@ def measure_errors(
     saved: list[int] | slice = slice(None),
 ) -> tuple[dict[str, Datum], dict[str, Datum]]:  # fmt: skip
     """Return the errors of values at the nodes (S, Q), the `wanted` arrays, and their coordinates except the times."""
-    variables, coordinates = dict[str, Datum](), dict[str, Datum]()
+    measured, is_wanted = dict[str, Any](), "validation_values" in wanted
     if problem.exact is not None:
         errors = relative_errors(values, problem.exact(rule.nodes, times), rule.weights)
-        variables = make_scalars({"error": errors[-1]})
-        if "error_history" in wanted:
-            variables["error_history"] = Datum(VARIABLES["error_history"].dims, errors[saved])
-    if "validation_values" in wanted:
-        variables["validation_values"] = Datum(("node",), values[-1])
-        coordinates["weight"] = Datum(("node",), rule.weights)
-    return variables, coordinates
+        measured = {"error": errors[-1], "error_history": errors[saved] if "error_history" in wanted else None}
+    variables = make_data({**measured, "validation_values": values[-1] if is_wanted else None})
+    return variables, make_data({"weight": rule.weights if is_wanted else None})
+
+
+def make_uniform_grid(domain: Domain, points: int) -> tuple[Array, dict[str, Array]]:
+    """Return the nodes (P, d) of a uniform grid with the boundary, and the coordinates along each axis by name."""
+    axes = dict(zip(SPACE, domain.axes(points), strict=False))
+    return np.stack([each.ravel() for each in np.meshgrid(*axes.values(), indexing="ij")], axis=1), axes
 
 
 # Evaluate once at all nodes, because the features cost most of the time and do not depend on time.
 def sample_fields(
-    evaluate: Callable[[Array], Array], problem: Problem, times: Array, points: int
+    evaluate: Callable[[Array], Array], problem: Problem, grid: Any, wanted: Collection[str], points: int
 ) -> tuple[dict[str, Datum], dict[str, Datum]]:
-    """Return the numerical and the exact solution on a uniform grid with the boundary, and the coordinates.
+    """Return the numerical and the exact solution on a uniform grid, if `wanted`, and the coordinates of all arrays.
 
-    The grid has `points` per direction.  The function `evaluate` maps nodes (P, d) to values at `times` (S, P).  The
-    fields are NaN outside of the domain, so a NaN of the numerical solution becomes infinity.
+    The function `evaluate` maps nodes (P, d) to values at the observed times (S, P).  The fields are NaN outside of the
+    domain, so a NaN of the numerical solution becomes infinity.
     """
-    axes = problem.domain.axes(points)
-    nodes = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
-    space, inside = SPACE[: len(axes)], problem.domain.contains(nodes)
-    dims, shape = ("time", *space), (len(times), *map(len, axes))
-
-    def on_grid(values: Array) -> Datum:
-        whole = np.full((len(times), len(nodes)), np.nan)
-        whole[:, inside] = values
-        return Datum(dims, whole.reshape(shape))
-
-    values = evaluate(nodes[inside])
-    data = {"field": on_grid(np.where(np.isnan(values), np.inf, values))}
+    times, data = grid.saved_times, dict[str, Datum]()
+    if "field" not in wanted:
+        return data, make_data({"time": times if wanted else None})
+    nodes, axes = make_uniform_grid(problem.domain, points)
+    inside, shape = problem.domain.contains(nodes), (len(times), *map(len, axes.values()))
+    values = evaluate(nodes[inside])[grid.saved_positions]
+    sampled = {"field": np.where(np.isnan(values), np.inf, values)}
     if problem.exact is not None:
-        data["exact_field"] = on_grid(problem.exact(nodes[inside], times))
-    return data, {name: Datum((name,), along) for name, along in zip(space, axes, strict=True)}
+        sampled["exact_field"] = problem.exact(nodes[inside], times)
+    for name, each in sampled.items():
+        whole = np.full((len(times), len(nodes)), np.nan)
+        whole[:, inside] = each
+        data[name] = Datum(("time", *axes), whole.reshape(shape))
+    return data, make_data({"time": times, **axes})
 
 
 # Cases of baselines share only the problem, because the matrices depend on all of their parameters.
@@ -505,10 +515,10 @@ class BaselineCase(ProblemCase):
 
     def check_problem(self, problem: Problem) -> None:
         record = self.method.output.record
-        if problem.exact is None and "error_history" in record:
-            raise ProblemError("`record` must leave out error_history for a problem without `exact`")
-        if problem.potential is None and "free_energy_history" in record:
-            raise ProblemError("`record` must leave out free_energy_history for a problem without potential")
+        needed = {"error_history": (problem.exact, "`exact`"), "free_energy_history": (problem.potential, "potential")}
+        for name, (given, term) in needed.items():
+            if given is None and name in record:
+                raise ProblemError(f"`record` must leave out {name} for a problem without {term}")
 
     @property
     def stages(self) -> Mapping[str, Hashable]:
@@ -534,8 +544,8 @@ class BaselineCase(ProblemCase):
         """Solve the problem and return the record of the run."""
 
     # Evaluate once at the validation nodes, for all times and all measurements.
-    def measure(self, problem: Problem, evaluate: Callable[[Array], Array], scalars: Mapping[str, float]) -> Record:
-        """Return the record with `scalars` and with the outputs of a solution.
+    def measure(self, problem: Problem, evaluate: Callable[[Array], Array], more: Mapping[str, Any]) -> Record:
+        """Return the record with the outputs of a solution and with `more` variables, except None.
 
         The function `evaluate` maps nodes (P, d) to values of the solution at the observed times (S, P).
         """
@@ -544,11 +554,98 @@ class BaselineCase(ProblemCase):
         values = evaluate(rule.nodes)
         initial = relative_errors(values[:1], problem.initial(rule.nodes)[None, :], rule.weights)
         variables, coordinates = measure_errors(problem, rule, values, grid.observed_times, wanted, saved)
-        variables |= make_scalars({"initial_error": initial[0]})
-        coordinates |= {"time": Datum(("time",), grid.saved_times)} if wanted else {}
-        if "field" in wanted:
-            data, axes = sample_fields(
-                lambda nodes: evaluate(nodes)[saved], problem, grid.saved_times, self.method.output.grid
-            )
-            variables, coordinates = variables | data, coordinates | axes
-        return Record(variables | make_scalars(scalars), coordinates)
+        fields, axes = sample_fields(evaluate, problem, grid, wanted, self.method.output.grid)
+        variables |= make_data({"initial_error": initial[0]}) | fields
+        return Record(variables | make_data(more), coordinates | axes)
+
+
+@dataclass(frozen=True, eq=False)
+class UserSolver(UserFunction, ProblemMethod):
+    """Method that calls a user function with the problem, and measures the error of the returned solution.
+
+    The function may have the arguments `validation`, the nodes (Q, d) and weights (Q,) of the validation rule, and
+    `times`, the saved times (S,).  It returns `u` at the nodes, at the final time (Q,) or at all saved times (S, Q).
+    """
+
+    variables: ClassVar[Mapping[str, Variable]] = {}  # the returned values have their own attributes
+    keywords: ClassVar[tuple[str, ...]] = ()
+
+    own: tuple[str, ...]
+
+    @staticmethod
+    def of(spec: MethodSpec) -> UserSolver:
+        """Return the method for a study.  Raises StudyError if the problem or an output does not exist."""
+        if not isinstance(spec.method, UserCode) or spec.problem is None:
+            name = spec.method.reference if isinstance(spec.method, UserCode) else spec.method
+            raise StudyError(f"the method {name} has an argument `problem`. State a `problem` in the study")
+        function = spec.method.load()
+        own = {
+            name: each
+            for name, each in read_function_parameters(function, spec.method.reference).items()
+            if name not in (PROBLEM, RULE, _TIMES)  # the package supplies these arguments
+        }
+        shared = declarations.declare_parameters(RULE, "final_time")
+        return UserSolver.declare(
+            spec, own | shared, _SOLVER_ARRAYS, code=spec.method, function=function, own=tuple(own), common=spec.common
+        )
+
+    def bind(self, values: Values) -> UserSolverCase:
+        return UserSolverCase(self, values)
+
+    @property
+    def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]  # cases share only the problem
+        return (*self.source.parameters, *(name for name in self.own if name not in self.source.parameters))
+
+    @cached_property
+    def setup(self) -> str:
+        """Common part of the setups of all cases, with the code, the problem and the output."""
+        fixed = {"problem": self.content_text, "times": canonical_json(self.output.times), **self.output.texts}
+        common = {name: canonical_json(value) for name, value in self.describe_streams().items()}
+        return json_object({"code": canonical_json({"code": self.code.fingerprint}), **fixed, **common})
+
+
+class UserSolverCase(UserCase):
+    """Case of a `UserSolver`, which is one call of the function."""
+
+    @property
+    def stages(self) -> Mapping[str, Hashable]:
+        return {PROBLEM: self.method.hash_problem(self.values)}
+
+    @cached_property
+    def times(self) -> Array:
+        """Saved times of the case, either evenly spaced from 0 to T or listed in the study."""
+        given, final = self.method.output.times, float(self.values["final_time"])  # type: ignore[arg-type]  # a number
+        # any times are valid, because the user function does not use the time grid of the package
+        return np.linspace(0.0, final, given) if isinstance(given, int) else np.array(given)
+
+    def check(self) -> None:
+        super().check()
+        make_quadrature(RULE, self.values[RULE], self.method.make_problem(self.values))  # type: ignore[arg-type]  # a rule
+
+    def run(self, share: Share) -> Record:
+        method, problem = self.method, self.method.share_problem(self.values, share)
+        rule = make_quadrature(RULE, self.values[RULE], problem)  # type: ignore[arg-type]  # a rule
+        made = {PROBLEM: problem, RULE: rule, _TIMES: self.times}
+        values = {name: self.values[name] for name in method.own if name in self.values}
+        supplied = {name: each for name, each in made.items() if name in method.names}
+        returned = self.call(values, {PROBLEM: method.content_text}, supplied)
+        record = to_record({_SOLUTION: returned} if isinstance(returned, np.ndarray) else returned)
+        variables = {**record.variables}
+        solution = variables.pop(_SOLUTION, None)
+        if solution is None:
+            return self.to_checked(record)
+        u, wanted = np.asarray(solution.values, dtype=float), method.output.record
+        if computed_names := [name for name in COMPUTED_NAMES if name in record.variables]:
+            name = computed_names[0]
+            raise ReturnError(f"the method returned `{name}`, which the package computes from `u`. Leave out `{name}`")
+        shapes = ((len(rule.weights),), (len(self.times), len(rule.weights)))
+        if u.shape not in shapes:
+            known = f"Return the values at the nodes, of shape {shapes[0]} or {shapes[1]}"
+            raise ReturnError(f"the method returned `u` of shape {u.shape}. {known}")
+        at_nodes, times = (u[None, :], self.times[-1:]) if u.ndim == 1 else (u, self.times)
+        arrays = wanted if u.ndim == 2 else tuple(name for name in wanted if name != "error_history")
+        errors, coordinates = measure_errors(problem, rule, at_nodes, times, arrays)
+        if "error_history" in errors:
+            coordinates["time"] = Datum(("time",), times)
+        variables, coordinates = variables | errors, {**record.coordinates, **coordinates}
+        return self.to_checked(replace(record, variables=variables, coordinates=coordinates))

@@ -7,6 +7,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study import pde
+from evogt_study.errors import InputError
 from evogt_study.pde.certificates.certify import make_norm_matrix, measure_dual_norm
 from evogt_study.pde.galerkin.system import decompose_mass, retain, trial_functions, weighted_svd
 
@@ -40,6 +41,11 @@ def run(method, axis, constants, diffusion="1/10 + x/20", exact=WAVE):
 def test_the_discrete_time_method_has_order_three(diffusion):
     errors = run("discrete_time_rfm", "dt = [0.125, 0.0625, 0.03125]", FEATURES, diffusion).error.values
     np.testing.assert_allclose(np.log2(errors[:-1] / errors[1:]), 3.0, atol=0.35)
+
+
+def test_the_discrete_time_method_checks_the_diffusion_before_a_run():
+    with pytest.raises(InputError, match="`diffusion` must be positive"):
+        run("discrete_time_rfm", "dt = [0.125]", FEATURES, "1/10 - x/2")
 
 
 def test_pod_modes_reach_the_error_of_their_snapshots():
