@@ -21,7 +21,7 @@ from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import find_complete_result
 from evogt_study.storage.files import default_result
 from evogt_study.text import format_duration, print_line, print_text
-from evogt_study.workers.runner import RunOptions, prestart
+from evogt_study.workers.runner import RunOptions, prestart_runner
 
 if TYPE_CHECKING:
     from evogt_study.operations.forecast import PhaseForecast
@@ -110,7 +110,7 @@ def run(
 def prestart_workers(*paths: Path, elsewhere: bool = False) -> None:
     """Start a runner on this machine unless a path is missing.  The runner imports its modules in parallel."""
     if not elsewhere and all(path.exists() for path in paths):
-        prestart()
+        prestart_runner()
 
 
 @inputs.make_command([inputs.STUDY_FILE, inputs.ASSIGNMENTS], [

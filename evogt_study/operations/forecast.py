@@ -25,7 +25,7 @@ from evogt_study.study.plan import (
     estimate_peak_memory,
     estimate_work,
 )
-from evogt_study.workers.batch import KEPT_BYTES, Batch, BoundedStageCache
+from evogt_study.workers.batch import MAX_CACHE_BYTES, Batch, BoundedStageCache
 from evogt_study.workers.runner import Runner, load
 
 T = TypeVar("T")
@@ -181,7 +181,7 @@ def _time_stages(plan: Plan, planned: Case) -> StageSeconds:
         stages.start(None)  # here: to limit the threads takes as long as a short run
         with suppress(Exception):  # running the study records any exception
             case.run(share)
-        return {**stages.seconds_of_stages(), OWN_STAGE: stages.own_seconds()}
+        return {**stages.sum_stage_seconds(), OWN_STAGE: stages.measure_own_seconds()}
 
 
 # a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD
@@ -192,4 +192,4 @@ def estimate_worker_memory(plan: Plan) -> float:
         return 0.0
     first = next(values for values in plan.space.iterate_values(np.arange(plan.space.size)) if values is not None)
     keeping = set(plan.method.bind(first).stages) - {"problem"}  # it has no arrays
-    return WORKER_BYTES + arrays + (min(KEPT_BYTES, plan.count * arrays / 4.0) if keeping else 0.0)
+    return WORKER_BYTES + arrays + (min(MAX_CACHE_BYTES, plan.count * arrays / 4.0) if keeping else 0.0)

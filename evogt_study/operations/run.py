@@ -37,8 +37,8 @@ from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.plan import Phase, Plan, choose_parameters, count_needs, fill_until_precise
 from evogt_study.study.study import Study, check_study
 from evogt_study.text import print_line
-from evogt_study.workers.executor import DaskExecutor, Executor, FolderExecutor, InProcess
-from evogt_study.workers.runner import DEFAULT, RunOptions
+from evogt_study.workers.executor import DaskExecutor, Executor, FolderExecutor, LocalExecutor
+from evogt_study.workers.runner import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -137,7 +137,7 @@ def open_executor(
 ) -> closing[Executor]:
     """Return the executor for the options, as a context manager that closes it."""
     is_here = client is None and options.workers == 0
-    return closing(InProcess() if is_here else DaskExecutor(client, options, print_line))
+    return closing(LocalExecutor() if is_here else DaskExecutor(client, options, print_line))
 
 
 @contextmanager
@@ -158,7 +158,7 @@ def _choose_path(output: str | Path | None, name: str) -> Iterator[Path]:
 
 
 def run_to_file(
-    study: Study, output: Path, *, client: Client | None = None, options: RunOptions = DEFAULT,
+    study: Study, output: Path, *, client: Client | None = None, options: RunOptions = DEFAULTS,
     listener: Listener | None = None, print_line: PrintLine = _print_line,
 ) -> RunSummary:  # fmt: skip
     """Run a study, write the result file, and return a summary of its runs.  Arrays stay in the file."""
@@ -172,7 +172,7 @@ def run_to_file(
 
 
 def run_all(
-    studies: Iterable[Study], folder: Path, *, client: Client | None = None, options: RunOptions = DEFAULT,
+    studies: Iterable[Study], folder: Path, *, client: Client | None = None, options: RunOptions = DEFAULTS,
     listener: Listener | None = None,
 ) -> Iterator[Path]:  # fmt: skip
     """Run several studies in turn on the same workers, and yield each complete result in `folder`."""
@@ -192,7 +192,7 @@ def run_all(
 
 
 def run_task(
-    study: Study, output: Path, number: int, of: int, number_of_class: int = 0, *, options: RunOptions = DEFAULT,
+    study: Study, output: Path, number: int, of: int, number_of_class: int = 0, *, options: RunOptions = DEFAULTS,
     print_line: PrintLine = _print_line, check_end: Callable[[], None] = lambda: None,
 ) -> bool:  # fmt: skip
     """Compute parts of a study that no other task has claimed, and return True if all runs are finished.
@@ -335,7 +335,7 @@ class StudyRun:
             else:
                 table = self.read(plan)
             self.compute(table)
-            if not self.executor.is_to_be_read_again(table):
+            if not self.executor.has_new_runs(table):
                 return table
 
     def read(self, plan: Plan, variables: Sequence[str] | None = None) -> RunTable:

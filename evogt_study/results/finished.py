@@ -37,7 +37,7 @@ from evogt_study.results.table import FINISHED, NOT_OK, RunTable
 from evogt_study.schema.records import VARIABLE, RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
 from evogt_study.storage import files
-from evogt_study.storage.arrays import SLAB, PieceFile, close_files, iterate_slabs
+from evogt_study.storage.arrays import MAX_SLAB_VALUES, PieceFile, close_files, iterate_slabs
 from evogt_study.storage.files import description_path, parse_json, read_bytes, store_folder
 from evogt_study.storage.files import shard_folder as shard_folder
 from evogt_study.study.case_space import Keys, ParameterTable
@@ -136,7 +136,7 @@ class ResultFile:
                     data = netcdf.select_metadata(data, variables).assign_attrs(none)
                 status = data["run_status"]
                 size = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)  # of a run, not read
-                for slab in iterate_slabs(status.shape, max(1, min(SLAB, PART_BYTES // max(1, size)))):
+                for slab in iterate_slabs(status.shape, max(1, min(MAX_SLAB_VALUES, PART_BYTES // max(1, size)))):
                     part = data.isel(dict(zip(status.dims, slab, strict=True)))
                     # keys first: a part without a wanted run is not loaded
                     keys = netcdf.load_result(self.path, part[["run_key"]])["run_key"].values

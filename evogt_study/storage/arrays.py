@@ -24,38 +24,38 @@ from evogt_study.errors import ResultError
 from evogt_study.storage.files import checksum, write_atomically
 
 Array = npt.NDArray[np.float64]
-SLAB = 2**15  # largest number of values in a slab: 256 KiB of numbers, and some MB of Python strings
+MAX_SLAB_VALUES = 2**15  # largest number of values in a slab: 256 KiB of numbers, or some MB of Python strings
 CHUNK_BYTES = 2**20  # bytes of a chunk of a result: the cache of h5py holds one, and packing is fastest at this size
-LARGE_BYTES = 2**16  # bytes of the array of one run above which the worker packs it, in chunks of its own
-LEVEL, SAMPLE, BLOCK = 1, 4096, 64
+LARGE_BYTES = 2**16  # a worker packs a larger array of a run in separate chunks
+DEFLATE_LEVEL, SAMPLE_BYTES, BLOCK_BYTES = 1, 4096, 64
 """Level of compression, size of the sample that detects noise in a byte plane, and size of a block, both in bytes."""
-_LARGEST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 PIECE = np.dtype([("file", "<i4"), ("row", "<i4"), ("offset", "<i8"), ("size", "<i8"), ("checksum", "V16")])
 """Dtype of a piece, with its file number, row in a chunk of several runs, offset, size and checksum."""
 _DEFLATED, RAW, WHOLE = -3, -2, -1
 """Values of `row` for a piece of one run, which holds deflated bytes, unchanged bytes or a chunk."""
 SHARED_FOLDER = "EVOGT_SHARED_FOLDER"
-"""Environment variable with the folder that all workers of a cluster share.  It is removed with the cluster."""
+"""Environment variable with the folder that all workers of a cluster share.  It ends with the cluster."""
 
 
-def choose_slab_shape(shape: tuple[int, ...], limit: int = SLAB) -> tuple[int, ...]:
+def choose_slab_shape(shape: tuple[int, ...], limit: int = MAX_SLAB_VALUES) -> tuple[int, ...]:
     """Return the shape of the largest slabs of at most `limit` values that are contiguous in C order."""
     whole, lengths = 1, []
     for length in reversed(shape):
         lengths.append(max(1, min(length, limit // whole)))
-        # once a dimension is cut, the dimensions before it have length 1: otherwise a slab would not be contiguous
+        # a contiguous slab has length 1 along all dimensions before a dimension that it divides
         whole = limit if lengths[-1] < length else whole * max(1, length)
     return tuple(reversed(lengths))
 
 
-def iterate_slabs(shape: tuple[int, ...], limit: int = SLAB) -> Iterator[tuple[slice, ...]]:
+def iterate_slabs(shape: tuple[int, ...], limit: int = MAX_SLAB_VALUES) -> Iterator[tuple[slice, ...]]:
     """Yield slices that together contain each value of an array of this shape once, in C order."""
     steps = choose_slab_shape(shape, limit)
     for start in list_chunk_starts(shape, steps):
         yield tuple(slice(at, min(at + step, size)) for at, step, size in zip(start, steps, shape, strict=True))
 
 
-# without the folder, as in a cluster of the user, every worker computes: slower, with the same numbers
+# without the folder, as on a cluster of the user, each worker computes the same array
 def load_or_compute(name: str, compute: Callable[[], Array]) -> Array:
     """Return the array of `compute`.  Only the first process that needs the array `name` computes it."""
     folder = os.environ.get(SHARED_FOLDER)
@@ -68,7 +68,7 @@ def load_or_compute(name: str, compute: Callable[[], Array]) -> Array:
             return np.asarray(np.load(path, allow_pickle=False))
         values = compute()
         with suppress(OSError), write_atomically(path) as temporary, temporary.open("wb") as file:
-            np.save(file, values, allow_pickle=False)  # if the disk is full, others compute again
+            np.save(file, values, allow_pickle=False)  # if the disk is full, other processes compute again
         return values
 
 
@@ -76,25 +76,26 @@ def load_or_compute(name: str, compute: Callable[[], Array]) -> Array:
 
 
 def pack(values: npt.NDArray[Any]) -> bytes:
-    """Shuffle and deflate an array for HDF5, except noise in a byte plane, which would slow down readers."""
+    """Shuffle and deflate an array for HDF5.  Noise in a byte plane is not deflated, so that readers are fast."""
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     planes = np.ascontiguousarray(flat.reshape(-1, values.itemsize).T).reshape(-1)
-    size, words = len(planes) // values.itemsize, planes[: len(planes) // BLOCK * BLOCK].view(np.uint64).reshape(-1, 8)
+    size, whole = len(planes) // values.itemsize, len(planes) // BLOCK_BYTES * BLOCK_BYTES
+    words = planes[:whole].view(np.uint64).reshape(-1, 8)
     varies, is_stored = words[:, 0] != words[:, 1], np.zeros(len(words), dtype=bool)
-    for begin in range(0, len(planes), size) if size >= 4 * SAMPLE else ():
-        plane = slice(begin // BLOCK, (begin + size) // BLOCK)
+    for begin in range(0, len(planes), size) if size >= 4 * SAMPLE_BYTES else ():
+        plane = slice(begin // BLOCK_BYTES, (begin + size) // BLOCK_BYTES)
         some = plane.start + np.flatnonzero(varies[plane])
-        sample = words[some[max(0, len(some) - SAMPLE // BLOCK) // 2 :][: SAMPLE // BLOCK]]
-        if sample.nbytes == SAMPLE and len(isal_zlib.compress(sample, LEVEL)) > 0.95 * SAMPLE:
+        sample = words[some[max(0, len(some) - SAMPLE_BYTES // BLOCK_BYTES) // 2 :][: SAMPLE_BYTES // BLOCK_BYTES]]
+        if sample.nbytes == SAMPLE_BYTES and len(isal_zlib.compress(sample, DEFLATE_LEVEL)) > 0.95 * SAMPLE_BYTES:
             is_stored[plane] = varies[plane]
     if not is_stored.any():
-        return bytes(isal_zlib.compress(planes, LEVEL))
+        return bytes(isal_zlib.compress(planes, DEFLATE_LEVEL))
     parts: list[Any] = [b"\x78\x01"]
-    edges = [0, *((np.flatnonzero(np.diff(is_stored)) + 1) * BLOCK).tolist(), len(planes)]
+    edges = [0, *((np.flatnonzero(np.diff(is_stored)) + 1) * BLOCK_BYTES).tolist(), len(planes)]
     for begin, end in itertools.pairwise(edges):
         content = planes[begin:end].data
-        if not is_stored[begin // BLOCK]:
-            parts.append(_deflate_short(bytes(content)) if len(content) <= SAMPLE else _deflate(content))
+        if not is_stored[begin // BLOCK_BYTES]:
+            parts.append(_deflate_short(bytes(content)) if len(content) <= SAMPLE_BYTES else _deflate(content))
             continue
         for part in (content[at : at + 65535] for at in range(0, len(content), 65535)):
             parts += (struct.pack("<BHH", 0, len(part), len(part) ^ 0xFFFF), part)
@@ -103,11 +104,11 @@ def pack(values: npt.NDArray[Any]) -> bytes:
 
 def _deflate(content: Any) -> bytes:
     """Return `content` as part of a DEFLATE stream."""
-    packer = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
+    packer = isal_zlib.compressobj(DEFLATE_LEVEL, isal_zlib.DEFLATED, -15)
     return bytes(packer.compress(content) + packer.flush(isal_zlib.Z_SYNC_FLUSH))
 
 
-_deflate_short = lru_cache(maxsize=1024)(_deflate)  # padded runs end in the same bytes again and again
+_deflate_short = lru_cache(maxsize=1024)(_deflate)  # padded runs often end in equal bytes
 
 
 def unpack(packed: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -183,7 +184,7 @@ class _Descriptor:
         weakref.finalize(self, os.close, self.number)
 
 
-_open = lru_cache(maxsize=16)(_Descriptor)  # so that a study may have any number of shards
+_open = lru_cache(maxsize=16)(_Descriptor)  # limit the open files for any number of shards
 
 
 def close_files() -> None:
@@ -205,7 +206,7 @@ class Form(NamedTuple):
 
 @dataclass(eq=False)
 class Packed:
-    """Arrays of runs, one in each row, as pieces that are read on access.  `limits` has the range of integer arrays."""
+    """Arrays of runs as pieces, with a run in each row.  `limits` has the range of integers."""
 
     forms: list[Form]
     form: npt.NDArray[np.int16]  # index into `forms`, or -1 for a run without the array
@@ -234,7 +235,7 @@ class Packed:
             if dtype.kind in "iu" and stack.size:
                 each_run = stack.reshape(len(stack), -1)
                 limits = np.stack([each_run.min(axis=1), each_run.max(axis=1)], axis=1)
-                made.limits[:] = np.minimum(limits, _LARGEST) if dtype == np.uint64 else limits
+                made.limits[:] = np.minimum(limits, _MAX_INT64) if dtype == np.uint64 else limits
             starts = np.arange(len(stack)) * size
             marks = b"".join(xxhash.xxh3_128_digest(content[at : at + size].data) for at in starts.tolist())
             made.pieces["row"], made.pieces["size"], made.pieces["offset"][:, 0] = RAW, size, starts
@@ -249,7 +250,7 @@ class Packed:
             if chunk:
                 blocks = [pack(block) for block in iterate_chunks(values, chunk, choose_padding(stored))]
             else:
-                blocks = [bytes(isal_zlib.compress(values.tobytes(), LEVEL)) if is_text else values.tobytes()]
+                blocks = [bytes(isal_zlib.compress(values.tobytes(), DEFLATE_LEVEL)) if is_text else values.tobytes()]
             pieces = []
             for block in blocks:
                 mark = checksum(block)
@@ -262,7 +263,7 @@ class Packed:
             made.form[row] = made.add_form(Form(dtype, stored, chunk))
             made.shapes[row] = values.shape
             if dtype.kind in "iu" and values.size:
-                made.limits[row] = [min(int(each), _LARGEST) for each in (values.min(), values.max())]
+                made.limits[row] = [min(int(each), _MAX_INT64) for each in (values.min(), values.max())]
         longest = max(map(len, found))
         made.pieces = np.array([own + [(0, 0, 0, 0, b"")] * (longest - len(own)) for own in found], PIECE)
         made.sources = [PieceBuffer(np.frombuffer(b"".join(contents), np.uint8))]
@@ -344,7 +345,7 @@ class Packed:
         return np.asarray(self._read(np.array([row]))[0])
 
     def has_missing(self, lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-        """Return which values are missing in the arrays if these are padded to `lengths`."""
+        """Return a mask of the values that the arrays lack after padding to `lengths`."""
         there = self.present.reshape(-1, *[1] * len(lengths))
         for axis, places in enumerate(np.indices(lengths, sparse=True)):
             there = there & (places < self.shapes[:, axis].reshape(-1, *[1] * len(lengths)))
@@ -379,7 +380,7 @@ class Packed:
         return int(math.prod(-(-length // step) for length, step in zip(shape, chunk, strict=True)))
 
     def check(self, end: int) -> None:
-        """Raise ValueError if a file of `end` bytes cannot hold the pieces, or if this package writes no such forms."""
+        """Raise ValueError if pieces are outside of a file of `end` bytes, or if a form is not valid."""
         ndim, pieces, shapes = self.shapes.shape[1], self.pieces, self.shapes
         is_right: Any = len(shapes) == len(pieces) == len(self.limits) == len(self) and pieces.dtype == PIECE
         if is_right and pieces.ndim == 2 and pieces.shape[1] and len(self):

@@ -41,8 +41,8 @@ MAX_STUDY_BYTES = 4 * 2**20
 _LONG_KEY = re.compile(r"""(?<![\w."'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 """Pattern of a key with more than 100 parts.  Its reading time grows with the square of the number of parts."""
 _MARK = re.compile(r"(?P<machine>[0-9a-f]{8})-(?P<process>\d+)\.(?P<start>\d+)-")
-"""Pattern of the `process_mark` in temporary names, by which a later process recognises files of a killed process."""
-_SPACES = ("/proc/self/ns/pid", "/proc/self/ns/time")
+"""Pattern of the mark of a process in temporary names, by which a later process finds files of a killed process."""
+_NAMESPACES = ("/proc/self/ns/pid", "/proc/self/ns/time")
 """Namespaces that give a container its own process numbers and start times."""
 _UNKNOWN = "0"
 """Start time of a process that the kernel does not show."""
@@ -89,7 +89,7 @@ def resolve_link(path: Path) -> Path:
     """Return `path`, or its target if `path` is a link.  Raises ResultError if the target is a pipe or device."""
     target = path
     if os.path.islink(path):
-        with suppress(OSError, RuntimeError):  # of a circle, by the version of Python
+        with suppress(OSError, RuntimeError):  # some versions of Python raise for a circle of links
             target = path.resolve()
         if os.path.islink(target) or not target.parent.is_dir():
             raise ResultError(
@@ -103,7 +103,7 @@ def resolve_link(path: Path) -> Path:
     return target
 
 
-# called before anything is computed, so that a wrong name does not fail after hours of runs
+# called before the runs, so that a wrong name does not fail after hours
 def check_result_place(path: Path) -> None:
     """Raise ResultError if a result cannot be written at `path`, or if its suffix is not in `RESULT_SUFFIXES`."""
     whole = os.path.abspath(resolve_link(path))
@@ -123,11 +123,11 @@ def check_writable(path: Path) -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(EISDIR, "it is a folder")
-        # no folder is made and removed here: another process, which writes there now, would lose it
+        # make no folder here, because another process may write in the folder before its removal
         nearest = next(folder for folder in path.absolute().parents if folder.exists())
         probe = nearest / _temporary_path(path).name
         probe.touch()
-        probe.unlink(missing_ok=True)  # who holds the lock may have removed it
+        probe.unlink(missing_ok=True)  # the holder of the lease may have removed the file
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}. Choose another output file.") from None
 
@@ -161,11 +161,11 @@ def write_atomically(path: Path, *, tidy: bool = False, folder: bool = False) ->
         yield temporary
         for each in (*temporary.rglob("*"), temporary):
             _sync(each)
-        # content is on disk before its name, and its name before the old content is removed: in this order a result
-        # survived all of 21 power cuts on ext4, with and without its journal
+        # sync the content before the rename, and the name before the removal of old content: in this order, a result
+        # survived 21 of 21 power cuts on ext4, with and without its journal
         (os.rename if folder else os.replace)(temporary, path)
         _sync(path.parent)
-    # Ctrl-C too must not leave half a file behind
+    # Ctrl-C must not leave an incomplete file
     except BaseException:
         _remove(temporary)
         remove_created_folders(missing)
@@ -173,7 +173,7 @@ def write_atomically(path: Path, *, tidy: bool = False, folder: bool = False) ->
 
 
 def _temporary_path(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{process_mark()}{uuid.uuid4().hex[:8]}.tmp")
+    return path.with_name(f".{path.name}.{make_process_mark()}{uuid.uuid4().hex[:8]}.tmp")
 
 
 def _remove(path: Path) -> None:
@@ -185,7 +185,7 @@ def _remove(path: Path) -> None:
 
 def _sync(path: Path) -> None:
     """Wait until a file or folder is on disk."""
-    descriptor = os.open(path, os.O_RDONLY)  # enough for fsync, and a folder has no other
+    descriptor = os.open(path, os.O_RDONLY)  # fsync needs no more, and a folder opens only for reading
     try:
         os.fsync(descriptor)
     finally:
@@ -237,7 +237,7 @@ def remove_created_folders(folders: Iterable[Path]) -> None:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-# a writer replaces its result before it removes the shards: a reader that finds neither finds the new result next
+# a writer replaces the result before it removes the shards, so a reader that finds neither tries again
 def retry_if_replaced(path: Path, look: Callable[[], Found]) -> Found:
     """Call `look` until the file `path` is not replaced during the call, and return the value of the last call."""
     while True:
@@ -257,7 +257,7 @@ def read_file_identity(path: Path) -> tuple[int, int] | None:
         status = path.stat()
     except OSError:
         return None
-    # a rename brings another inode; the time is for file systems that hand the same number out again
+    # a replacement has another inode, or another time on file systems that reuse inodes
     return status.st_ino, status.st_mtime_ns
 
 
@@ -268,7 +268,7 @@ def open_file(path: Path, inside: Path | None = None, max_bytes: float = math.in
             raise OSError(0, f"it is not inside of {inside}", str(path))
         # O_NONBLOCK: opening a pipe without a writer would wait. It does not affect regular files
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (ValueError, RuntimeError) as error:  # a null character in the name; a circle of links
+    except (ValueError, RuntimeError) as error:  # a null character in the name, or a circle of links
         raise OSError(0, str(error), str(path)) from None
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_size > max_bytes:
@@ -334,9 +334,9 @@ def checksum(*parts: Any) -> bytes:
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
-def process_mark() -> str:
+def make_process_mark() -> str:
     """Return the mark in the names of temporary files and folders of this process."""
-    return "{machine}-{process}.{start}-".format(**process_identity())
+    return "{machine}-{process}.{start}-".format(**read_process_identity())
 
 
 def is_left_over(name: str) -> bool:
@@ -345,27 +345,27 @@ def is_left_over(name: str) -> bool:
     return found is not None and has_ended(found)
 
 
-def process_identity() -> dict[str, str]:
+def read_process_identity() -> dict[str, str]:
     """Return the machine, the number and the start time of this process."""
-    return {"machine": _this_machine(), "process": str(os.getpid()), "start": _state_and_start(os.getpid())[1]}
+    return {"machine": _identify_machine(), "process": str(os.getpid()), "start": _read_state_and_start(os.getpid())[1]}
 
 
 def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
     """Return True if a process of this machine has ended, even if a later process has its number."""
-    if process["machine"] != _this_machine():
+    if process["machine"] != _identify_machine():
         return False
     try:
         number = int(process["process"])
         with suppress(PermissionError):  # a process of another user
-            os.kill(number, 0)  # never delivered: the kernel only checks that the process exists
+            os.kill(number, 0)  # signal 0 only checks that the process exists
     except (ProcessLookupError, ValueError, OverflowError):
         return True
-    state, start = _state_and_start(number)
-    # a killed process is a zombie (Z) until its parent, which may never do so, asks for its exit code
+    state, start = _read_state_and_start(number)
+    # a killed process is a zombie (Z) until its parent reads its exit code
     return state in ("Z", "X") or (start != process["start"] and _UNKNOWN not in (start, process["start"]))
 
 
-def _state_and_start(process: int) -> tuple[str, str]:
+def _read_state_and_start(process: int) -> tuple[str, str]:
     """Return the state of a process and its start time in ticks, or `_UNKNOWN` for both."""
     try:
         # the name, in parentheses, may contain any byte
@@ -375,16 +375,16 @@ def _state_and_start(process: int) -> tuple[str, str]:
     return fields[0], fields[19]
 
 
-# a host name is not enough: machines may share a name, and containers have process numbers of their own.  8 digits keep
-# names short, and two machines agree with a probability of 1 in 4e9
+# a host name is not enough: machines may share a name, and containers have separate process numbers.  8 digits keep
+# names short, and two machines have equal digits with a probability of 1 in 4e9
 @cache
-def _this_machine() -> str:
+def _identify_machine() -> str:
     """Return the identity of the machine or container in which process numbers and start times are unique."""
-    text = uuid.uuid4().hex  # unknown: equal to no other
+    text = uuid.uuid4().hex  # an unknown machine has a random identity
     with suppress(OSError):
-        spaces = [os.stat(path).st_ino for path in _SPACES if os.path.exists(path)]  # old kernels lack the second
+        spaces = [os.stat(path).st_ino for path in _NAMESPACES if os.path.exists(path)]  # old kernels lack one
         # if it differs, /proc shows the processes outside of the container
         if os.readlink("/proc/self") == str(os.getpid()):
-            # with the identity of the boot: after a reboot the same number is another process
+            # a process number belongs to another process after a reboot
             text = f"{Path('/proc/sys/kernel/random/boot_id').read_text()}{spaces}"
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()

@@ -45,7 +45,7 @@ class NetCDFFile:
     """Writer of a new NetCDF-4 file with packed chunks.  For 2,000 variables, netCDF-C and h5netcdf need 150 s."""
 
     def __init__(self, path: Path) -> None:
-        import h5py  # 0.1 s, which other users of the lock save
+        import h5py  # this import takes 0.1 s
 
         self.h5py = h5py
         # the version of the format that netCDF-C writes
@@ -85,7 +85,7 @@ class NetCDFFile:
                 if text:
                     made.write(np.array(text), mtype=kind)
                 continue
-            content = np.ascontiguousarray(value)  # of a number too, an array with one dimension
+            content = np.ascontiguousarray(value)  # a number becomes an array with one dimension
             if content.dtype.kind in "OU" and not content.dtype.metadata:
                 content = content.astype(self.h5py.string_dtype())
             kind = self.to_hdf5_type(content.dtype)

@@ -34,7 +34,7 @@ SILENT_SECONDS = 120.0
 """Seconds without a renewal after which the holder of a lease is gone.  A file server may pause for a minute."""
 UNSIGNED_SECONDS = 2.0
 """Seconds after which the holder of an unsigned lease is gone.  A holder signs within milliseconds."""
-LIVES = 5
+MAX_LOST_HOLDERS = 5
 """Number of processes that may end while they hold one part.  After that, no process claims the part again."""
 FOLDER_PREFIX = "evogt-"
 _SIGNATURE = ("host", "machine", "process", "start", "since", "token")
@@ -48,7 +48,7 @@ class Lease:
     path: Path
     signature: dict[str, str]  # empty until the holder signs
     changed: float
-    identity: str  # of no other lease
+    identity: str  # unique for each lease
     n_lost: int = 0
     is_released: bool = False
     lives: bool = True
@@ -75,11 +75,11 @@ class Lease:
         if latest is None or not latest.signature:
             raise ResultError(f"the lock file {self.path} was removed. Run the same command again.")
         if latest.identity != self.identity:
-            raise latest.refusal()
+            raise latest.make_refusal()
 
-    def refusal(self) -> ResultError:
+    def make_refusal(self) -> ResultError:
         """Return the error for a process that cannot write because another process holds this lease."""
-        here = self.signature["machine"] == files.process_identity()["machine"]
+        here = self.signature["machine"] == files.read_process_identity()["machine"]
         gone = f" If that process has ended, remove {self.path}, or run again {SILENT_SECONDS:.0f} s after its end."
         return ResultError(
             f"another process is writing {self.path.with_suffix('')} ({self.describe()}). Wait for it, or choose "
@@ -118,7 +118,7 @@ def _read_lease(path: Path) -> Lease | None:
 def _take_lease(path: Path, n_lost: int = 0) -> Lease | None:
     """Create and sign a lease file, or replace the file of a holder that is gone.  Return None if it has a holder."""
     since, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
-    holder = {"host": socket.gethostname(), **files.process_identity(), "since": since, "token": token}
+    holder = {"host": socket.gethostname(), **files.read_process_identity(), "since": since, "token": token}
     try:
         file = path.open("xb")
     except FileExistsError:
@@ -127,11 +127,11 @@ def _take_lease(path: Path, n_lost: int = 0) -> Lease | None:
         with file:
             file.write(json.dumps(holder | {"lost": n_lost}).encode())
             file.flush()
-            os.fsync(file.fileno())  # to where other machines look
+            os.fsync(file.fileno())  # so that other machines see the file
     except BaseException:  # a full disk may have room for a file but not for its content
         path.unlink(missing_ok=True)
         raise
-    lease = _read_lease(path)  # which another process may have taken over, if this one was stopped before it signed
+    lease = _read_lease(path)  # another process takes the lease over if this process is stopped before it signs
     return lease if lease is not None and lease.signature.get("token") == token else None
 
 
@@ -140,15 +140,15 @@ def _replace_lease(path: Path) -> Lease | None:
     found = _read_lease(path)
     if found is None or not found.is_gone(_read_clock(path.parent)):
         return None
-    # Several processes may see that the holder is gone.  One of them takes the lease on replacing this very file, and
-    # renames it to `path`.  If that process ends before the rename, the next one takes its lease over in the same way.
+    # Several processes may see that the holder is gone.  One of them takes a second lease, the right to replace this
+    # file, and renames it to `path`.  If this process ends before, another process replaces the second lease.
     right = _take_lease(path.with_name(f".{path.name}.{found.identity}"), found.n_lost + (not found.is_released))
     if right is None:
         return None
     if not found.is_current():  # another process has replaced the file before
         right.remove()
         return None
-    with suppress(FileNotFoundError):  # this process was stopped, and another one has taken `right` over
+    with suppress(FileNotFoundError):  # another process has replaced `right` while this process was stopped
         right.path.replace(path)
     lease = replace(right, path=path)
     return lease if lease.is_current() else None
@@ -173,7 +173,7 @@ def _renew(leases: Collection[Lease]) -> Iterator[None]:
     def beat() -> None:
         while not over.wait(HEARTBEAT_SECONDS):
             for lease in list(leases):
-                with suppress(OSError):  # a server may pause; the next sign may reach it
+                with suppress(OSError):  # a server may pause until the next renewal
                     if lease.is_current():
                         os.utime(lease.path)
 
@@ -200,7 +200,7 @@ def lock_result(result: Path) -> Iterator[Callable[[], None]]:
             stack.callback(files.remove_created_folders, files.make_folder(path.parent))
             while (lease := _take_lease(path)) is None:  # another process may be signing it or taking it over
                 if (found := find_writer(result)) and found.lives:
-                    raise found.refusal()
+                    raise found.make_refusal()
                 if time.monotonic() > end:
                     raise ResultError(f"cannot lock {path}: another process is claiming it. Run the command again.")
                 time.sleep(0.02)
@@ -254,7 +254,7 @@ class Claims:
         path = self.folder / f"{part}"
         with _explain_refusal("write", path):
             lease = _take_lease(path)
-        # its holder may have finished the part, and have ended, since the claims were read
+        # the holder may have finished the part and ended since this process read the claims
         if lease is None or path.with_suffix(".done").exists():
             return False
         self.held[part] = lease
@@ -262,7 +262,7 @@ class Claims:
 
     def finish(self, part: int) -> None:
         """Mark a part of this process as finished, after its records are on disk."""
-        with suppress(FileNotFoundError):  # taken over while this process was stopped, and joined already
+        with suppress(FileNotFoundError):  # another process has written the result while this process was stopped
             (self.folder / f"{part}.done").touch()
         self.held.pop(part)
 
@@ -315,10 +315,10 @@ def make_temporary_folder() -> Path:
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
         if files.is_left_over(left.name):
             shutil.rmtree(left, ignore_errors=True)
-    folder, process = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX + files.process_mark())), os.getpid()
+    folder, process = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX + files.make_process_mark())), os.getpid()
 
     def remove() -> None:
-        if os.getpid() == process:  # not one that this process has forked
+        if os.getpid() == process:  # not a process that this process has forked
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)

@@ -29,7 +29,7 @@ from evogt_study.methods.protocol import Method, hash_setup, make_entry
 from evogt_study.schema.records import NO_NEEDS, Case, Needs
 from evogt_study.schema.values import KEY_DIGITS, Value, Values, is_number, make_coordinate, text_label, to_canonical
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, PILOT, Status, to_losses
-from evogt_study.storage.arrays import SLAB
+from evogt_study.storage.arrays import MAX_SLAB_VALUES
 from evogt_study.study.case_space import BLOCK, MAX_CASES, Axis, CaseSpace, Keys, ParameterTable
 
 if TYPE_CHECKING:  # readers of a result need plans, but not pydantic
@@ -373,10 +373,10 @@ def compute_run_keys(method: Method, space: CaseSpace) -> Keys:
     places = [space.names.index(axis.name) for axis in (*outer, *inner)]
     texts = itertools.chain.from_iterable(_make_texts(method, space, outer, inner))
     keys: Keys = np.zeros(space.size, dtype=f"S{KEY_DIGITS}")
-    for start in range(0, space.size, SLAB):
-        digests = b"".join([hashlib.sha256(text).digest() for text in itertools.islice(texts, SLAB)])
+    for start in range(0, space.size, MAX_SLAB_VALUES):
+        digests = b"".join([hashlib.sha256(text).digest() for text in itertools.islice(texts, MAX_SLAB_VALUES)])
         found = np.frombuffer(digests, dtype="u1").reshape(-1, 32)[:, : KEY_DIGITS // 2].tobytes()
-        keys[start : start + SLAB] = np.frombuffer(found.hex().encode(), dtype=keys.dtype)
+        keys[start : start + MAX_SLAB_VALUES] = np.frombuffer(found.hex().encode(), dtype=keys.dtype)
     keys[keys == hashlib.sha256(b"").hexdigest()[:KEY_DIGITS].encode()] = b""
     return keys.reshape([space.shape[place] for place in places]).transpose(np.argsort(places)).ravel()
 

@@ -39,18 +39,18 @@ from evogt_study.schema.variables import Status
 from evogt_study.workers.runner import DONE, FATAL, HEAD, STATE, dump, take_output
 
 T = TypeVar("T")
-KEPT_BYTES = 48 * 2**20
+MAX_CACHE_BYTES = 48 * 2**20
 """Largest size in bytes of the stage results that a process keeps between batches."""
-_LEAST_BYTES = 32 * 2**10
-"""Smallest size in bytes with which a result counts."""
+_MIN_RESULT_BYTES = 32 * 2**10
+"""Smallest size in bytes that the cache assumes for a result."""
 SEND_SECONDS = 0.25
 """Seconds of work after which a process sends its finished runs.  A crash loses at most this work."""
 SEND_BYTES = 8 * 2**20
 """Bytes of values after which a process sends its finished runs."""
-MESSAGE_LIMIT = 500
+MAX_MESSAGE_CHARACTERS = 500
 """Largest number of characters in a message.  The longest message determines the width of a field in the file."""
-LINES, CHARACTERS = 4, 240
-"""Number of last output lines, and of their characters, in the message of a failed run, which often show the reason."""
+MAX_OUTPUT_LINES, MAX_OUTPUT_CHARACTERS = 4, 240
+"""Largest number of output lines, and of output characters, in the message of a failed run."""
 IDLE_SECONDS = 60.0
 """Seconds after which a runner ends if it receives no batch."""
 MIN_DESCRIPTORS = 8
@@ -66,10 +66,10 @@ _Row = tuple[Status, str, Record | None, str, float]
 # --- stages that cases share ------------------------------------------------------------------------------------------
 
 
-# eq by identity: hashing a key takes as long as a small stage
+# compare by identity, because hashing a key takes as long as a small stage
 @dataclass(eq=False, slots=True)
 class _StageResult:
-    """Result of a stage.  `parts` are the stages that it needed, which took `part_seconds`."""
+    """Result of a stage.  `parts` are the results of other stages that it needed, which took `part_seconds`."""
 
     stage: str
     key: Hashable
@@ -85,7 +85,7 @@ class _StageResult:
 
 
 class BoundedStageCache:
-    """Cache for the results of stages, which divides the time of a stage among the cases that use it."""
+    """Cache for the results of stages.  It divides the time of a stage among the cases that use the result."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, Hashable], _StageResult] = {}
@@ -101,8 +101,8 @@ class BoundedStageCache:
         found = known or self._compute(stage, key, compute)
         self._kept[stage, key] = self._latest[stage] = found
         found.is_ingredient = found.is_ingredient and bool(self._running)
-        # GreedyDual-Size (Cao & Irani 1997): by last use alone, a large result would drop all others, also those that
-        # each run needs; by cost alone, results that no run needs would be dropped last
+        # GreedyDual-Size (Cao & Irani 1997).  The last use alone would let a large result drop results that each run
+        # needs.  The cost alone would keep results that no run needs.
         found.rank = self._dropped_rank + found.seconds / found.size
         for each in (found, *found.parts):
             each.users.add(self._user)
@@ -122,20 +122,20 @@ class BoundedStageCache:
             made.seconds = time.perf_counter() - started
         finally:
             self._running.pop()
-            seconds = made.seconds or made.part_seconds  # the own time of a stage that failed counts for the run
+            seconds = made.seconds or made.part_seconds  # a failed stage counts for the run
             if self._running:
                 self._running[-1].part_seconds += seconds
             else:
                 self._stage_seconds += seconds
         self._computed.append(made)
-        made.size = max(_size_of(made.result), _LEAST_BYTES)
+        made.size = max(_count_bytes(made.result), _MIN_RESULT_BYTES)
         self._bytes += made.size
         return made
 
-    # `spared` are the latest results, which the next case often needs, and which may be larger than `KEPT_BYTES`
+    # the next case often needs the latest results, which `spared` contains
     def _drop_results(self, spared: set[_StageResult]) -> None:
-        """Drop results with the lowest rank, except `spared`, until their size is at most `KEPT_BYTES`."""
-        excess = self._bytes - KEPT_BYTES - sum(each.size for each in spared)
+        """Drop results with the lowest rank, except `spared`, until their size is at most `MAX_CACHE_BYTES`."""
+        excess = self._bytes - MAX_CACHE_BYTES - sum(each.size for each in spared)
         for each in sorted(set(self._kept.values()) - spared, key=attrgetter("rank")) if excess > 0 else ():
             if excess <= 0:
                 return
@@ -143,35 +143,35 @@ class BoundedStageCache:
             del self._kept[each.stage, each.key]
             self._bytes -= each.size
             excess -= each.size
-            each.result = None  # its users are still counted
+            each.result = None  # `users` still counts its cases
             if self._latest.get(each.stage) is each:
                 del self._latest[each.stage]
 
-    # stages of earlier batches are free for later ones, so that the times of a batch add up to its duration
-    def next_batch(self) -> None:
-        """Restart the times for the next batch, and drop results beyond `KEPT_BYTES`."""
+    # results of an earlier batch cost a later batch no time, so the times of a batch add up to its duration
+    def begin_batch(self) -> None:
+        """Restart the times for the next batch, and drop results beyond the limit of the cache."""
         for each in self._computed:
             each.parts, each.users = set(), set()
         self._computed = []
         self._drop_results(set())
 
     def start(self, user: Hashable) -> None:
-        """Count the time of later computations for the case `user`."""
+        """Begin to measure the time of the case `user`."""
         self._user, self._stage_seconds, self._started = user, 0.0, time.perf_counter()
 
-    def own_seconds(self) -> float:
+    def measure_own_seconds(self) -> float:
         """Return the seconds since `start`, without the time of stages."""
         return time.perf_counter() - self._started - self._stage_seconds
 
-    def seconds_of_stages(self) -> dict[str, float]:
+    def sum_stage_seconds(self) -> dict[str, float]:
         """Return the seconds of each stage, without the time of the stages that it needed."""
         seconds: dict[str, float] = defaultdict(float)
         for each in self._computed:
             seconds[each.stage] += each.seconds - each.part_seconds
         return seconds
 
-    def shares(self) -> dict[Hashable, float]:
-        """Return the seconds of stages by user.  The time of a stage is divided equally among its users."""
+    def divide_seconds(self) -> dict[Hashable, float]:
+        """Return the seconds of stages for each user.  The users of a stage share its time equally."""
         seconds: dict[Hashable, float] = defaultdict(float)
         for each in self._computed:
             for user in each.users:
@@ -179,16 +179,16 @@ class BoundedStageCache:
         return seconds
 
 
-def _size_of(result: Any) -> int:
-    """Return the size in bytes of the arrays in a result, also in dataclasses and tuples."""
+def _count_bytes(result: Any) -> int:
+    """Return the size in bytes of the arrays in a result, including arrays in dataclasses and tuples."""
     if isinstance(result, np.ndarray):
         return int(result.nbytes)
     if isinstance(result, tuple):
-        return sum(map(_size_of, result))
-    return sum(_size_of(getattr(result, name)) for name in _field_names(result.__class__))
+        return sum(map(_count_bytes, result))
+    return sum(_count_bytes(getattr(result, name)) for name in _field_names(result.__class__))
 
 
-@cache  # a look at them takes longer than at the arrays
+@cache  # `fields` takes longer than the sizes of the arrays
 def _field_names(kind: Any) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
 
@@ -198,12 +198,12 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Batch:
-    """Run key and parameters of cases for a worker.  `folder` is the place of the folders of the runs, or ""."""
+    """Cases for a worker, by run key and parameters.  `folder` contains the folders of the runs."""
 
     spec: MethodSpec
     cases: Sequence[tuple[str, Mapping[str, Value]]]
     needs: Needs
-    strict: bool = False  # a return value that cannot be stored is an error of the study, not of the run
+    strict: bool = False  # a return value that cannot be stored ends the study, not only the run
     folder: str = ""
 
     @staticmethod
@@ -212,13 +212,13 @@ class Batch:
         return Batch(spec, [(case.key, case.values) for case in cases], cases[0].needs, strict, folder)
 
 
-class Surroundings:
-    """Working folder, environment and, in a runner, output of this process, to restore after each run."""
+class RunSurroundings:
+    """Working folder, environment and output of this process, which `end` restores after each run."""
 
     def __init__(self, state: mmap | None = None, descriptor: int = -1) -> None:
         self.state, self.descriptor = state, descriptor
         self.folder, self.environment = os.getcwd(), dict(os.environ)
-        # compared in 1 us; a comparison with the mapping itself takes 40, as long as a trivial run
+        # comparing this dict takes 1 us, and comparing `os.environ` takes 40 us, as long as a trivial run
         self.environment_data: dict[Any, Any] = vars(os.environ)["_data"]
         self.environment_before = dict(self.environment_data)
         self.output, self.streams = -1 if state is None else os.dup(1), [sys.stdout, sys.stderr]
@@ -229,10 +229,10 @@ class Surroundings:
             STATE.pack_into(self.state, 0, number, time.monotonic())
 
     def end(self) -> str:
-        """End a run, and return its output if it goes to a file."""
+        """Restore the surroundings after a run.  In a runner, return the output of the run."""
         try:
             has_moved = os.getcwd() != self.folder
-        except FileNotFoundError:  # the run has removed it
+        except FileNotFoundError:  # the run has removed the folder
             has_moved = True
         if has_moved:
             os.chdir(self.folder)
@@ -243,7 +243,7 @@ class Surroundings:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not stream.closed:
                 stream.flush()
-        # a run may have closed or replaced them
+        # a run may have closed or replaced the streams
         self.streams = [_open_stream(n) if each.closed else each for n, each in enumerate(self.streams, 1)]
         sys.stdout, sys.stderr = self.streams
         for number in (1, 2):
@@ -272,12 +272,12 @@ def _replace_environment(environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
 
 
-# Floating-point warnings are off, since a value that is not finite shows itself.  One BLAS thread: on two cores, an SVD
-# of 8000 x 320 takes two workers 163 ms with one thread each, 465 ms with two.
+# Floating-point warnings are off, because values that are not finite are visible.  On two cores, an SVD of 8000 x 320
+# takes two workers 163 ms with one BLAS thread each, and 465 ms with two threads each.
 def compute_batch(
     batch: Batch,
     stages: BoundedStageCache,
-    surroundings: Surroundings,
+    surroundings: RunSurroundings,
     through: tuple[type[BaseException], ...] = (),
     raised: Callable[[BaseException], None] = lambda error: None,
 ) -> Iterator[RunRecords]:
@@ -287,9 +287,9 @@ def compute_batch(
     batch.  The iterator ends early if this process cannot compute the next run.
     """
     method, process, code = load_method(batch.spec), os.getpid(), batch.spec.method
-    read_versions()  # before the runs, which may leave no file descriptor to read them with
+    read_versions()  # before the runs, which may use all file descriptors
     threads = _find_libraries(len(sys.modules)).limit(limits=max(1, batch.needs.cores))
-    imports = code.enable_imports() if isinstance(code, UserCode) else nullcontext()  # once: each run would do it
+    imports = code.enable_imports() if isinstance(code, UserCode) else nullcontext()  # once for all runs
     rows, size, end = list[_Row](), 0, time.monotonic() + SEND_SECONDS
     with threads, np.errstate(all="ignore"), isolate_global_draws() as seed_draws, imports:
         for number, (key, values) in enumerate(batch.cases):
@@ -302,10 +302,10 @@ def compute_batch(
                 try:
                     record = add_trajectory(method.bind(values).run(stages))
                 finally:
-                    # a process that the run forked must not return records in place of this one
+                    # a process that the run has forked must not return records
                     if os.getpid() != process:
                         os._exit(0)
-            except BaseException as error:  # any failure of a run is that run's data
+            except BaseException as error:  # the record of a run has its failure
                 if isinstance(error, through):
                     surroundings.end()
                     raise
@@ -319,14 +319,14 @@ def compute_batch(
                 raised(error)
             finally:
                 end_run()
-            seconds = stages.own_seconds()
+            seconds = stages.measure_own_seconds()
             output = surroundings.end()
             rows.append((status, message and add_last_lines(message, output), record, output, seconds))
             size += record.size if record else 0
             is_last = number + 1 == len(batch.cases) or not surroundings.is_usable()
             if is_last or time.monotonic() > end or size > SEND_BYTES:
-                shares, first = stages.shares(), number + 1 - len(rows)
-                stages.next_batch()  # after `shares`: costs are counted by part
+                shares, first = stages.divide_seconds(), number + 1 - len(rows)
+                stages.begin_batch()  # after `divide_seconds`, because each part has its own times
                 rows = [(*row[:4], row[4] + shares.get(at, 0.0)) for at, row in enumerate(rows, first)]
                 yield make_records([key for key, _ in batch.cases[first : number + 1]], rows)
                 if is_last:
@@ -334,7 +334,7 @@ def compute_batch(
                 rows, size, end = [], 0, time.monotonic() + SEND_SECONDS
 
 
-@lru_cache(maxsize=1)  # looking for them takes 2 ms
+@lru_cache(maxsize=1)  # a search takes 2 ms
 def _find_libraries(modules: int) -> ThreadpoolController:
     """Return the loaded BLAS and OpenMP libraries.  Search again if the number of `modules` has changed."""
     return ThreadpoolController()
@@ -362,7 +362,7 @@ def _stack(rows: list[_Row]) -> tuple[list[_Row], tuple[Stack, ...]]:
     """Return the rows and their stacked values.  A run whose values cannot be stacked gets the status failed."""
     try:
         return rows, stack_records([record for _, _, record, *_ in rows])
-    except Exception as error:  # noqa: BLE001  # whatever NumPy raises
+    except Exception as error:  # noqa: BLE001  # any error of NumPy
         if len(rows) > 1:
             parts = [_stack([row])[0][0] for row in rows]
             return parts, stack_records([record for _, _, record, *_ in parts])
@@ -374,27 +374,27 @@ def describe_error(error: BaseException) -> str:
     """Return type and text of an exception on one line of bounded length."""
     try:
         text = str(error)
-    except BaseException:  # noqa: BLE001  # printing an exception of the user may raise any other
+    except BaseException:  # noqa: BLE001  # printing a user's exception may raise any exception
         text = "(it cannot be printed)"
     notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
     line = f"{type(error).__name__}: {' '.join(text.split())}".rstrip(": ")
     line += f" ({' '.join('; '.join(notes).split())})" if notes else ""
-    return cut(line.encode("utf-8", "replace").decode(), MESSAGE_LIMIT)  # half a character cannot be stored
+    return cut(line.encode("utf-8", "replace").decode(), MAX_MESSAGE_CHARACTERS)  # a lone surrogate cannot be stored
 
 
 def add_last_lines(message: str, output: str) -> str:
     """Return the message of a run with the last lines of its output."""
     lines = [" ".join(line.split()) for line in output.splitlines()]
-    last = " | ".join([line for line in lines if line][-LINES:])[-CHARACTERS:]
-    return cut(f"{message} (output: {last})", MESSAGE_LIMIT) if last else message
+    last = " | ".join([line for line in lines if line][-MAX_OUTPUT_LINES:])[-MAX_OUTPUT_CHARACTERS:]
+    return cut(f"{message} (output: {last})", MAX_MESSAGE_CHARACTERS) if last else message
 
 
 def compute_here(
     batch: Batch, stages: BoundedStageCache | None = None, raised: Callable[[BaseException], None] = lambda error: None
 ) -> RunRecords:
-    """Compute a batch in this process, as `compute_batch` does, and show the output of the runs."""
+    """Compute a batch in this process, with visible output of the runs."""
     through = (KeyboardInterrupt, BdbQuit)  # Ctrl-C, or the end of a debugger session
-    records = compute_batch(batch, stages or BoundedStageCache(), Surroundings(), through, raised)
+    records = compute_batch(batch, stages or BoundedStageCache(), RunSurroundings(), through, raised)
     return concatenate_records(list(records))
 
 
@@ -402,15 +402,15 @@ def compute_here(
 
 
 def serve_batches(link: int, state: int, lifeline: int) -> None:
-    """Compute the batches that a runner receives, until the connection `link` closes.  Arguments are descriptors."""
-    # the kernel ends this process and programs of its runs, by SIGIO, when the supervisor closes the other end or dies
+    """Compute the batches that a runner receives, until `link` closes.  All arguments are file descriptors."""
+    # if the supervisor closes the other end or dies, the kernel sends SIGIO, which ends this process and its programs
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
     sys.stdout, sys.stderr = map(_open_stream, (1, 2))
     connection, stages, shared = Connection(link), BoundedStageCache(), mmap(state, STATE.size)
-    surroundings = Surroundings()
+    surroundings = RunSurroundings()
     with suppress(EOFError, ConnectionError):
         while connection.poll(IDLE_SECONDS):
             message = pickle.loads(connection.recv_bytes())  # noqa: S301  # from the supervisor
@@ -418,12 +418,12 @@ def serve_batches(link: int, state: int, lifeline: int) -> None:
                 sys.path[:], folder, environment = message  # of the supervisor
                 os.chdir(folder)
                 _replace_environment(environment)
-                surroundings = Surroundings(shared, state)
+                surroundings = RunSurroundings(shared, state)
                 continue
             try:
                 for records in compute_batch(message, stages, surroundings):
                     _send(link, len(records.keys), pack_records(records))
-            except BaseException as error:  # noqa: BLE001  # it says that no run of the study can be computed
+            except BaseException as error:  # noqa: BLE001  # no run of the study can be computed
                 is_known, text = isinstance(error, EvogtError), f"a batch cannot be computed: {describe_error(error)}"
                 _send(link, FATAL, error if is_known else SweepError(text))
             STATE.pack_into(shared, 0, -1, 0.0)

@@ -23,7 +23,7 @@ _KEY = re.compile(r"\{(\w+)\}")
 
 
 class BatchSystem(NamedTuple):
-    """Command that submits a script, prefix and lines of the directives in it, and environment variable of a task."""
+    """Batch system, with its command for scripts, its directives and the environment variable of a task."""
 
     submit: str
     prefix: str
@@ -82,7 +82,7 @@ def make_job_scripts(
         if not directive.strip() or not directive.isprintable():
             raise InputError(f"`--directive` must be one line for {system}, such as --time=4:00:00, got {directive!r}")
     folder = jobs_folder(result).resolve()
-    for text in map(str, (*study, result, folder, Path.cwd(), sys.executable)):  # a line end would end its line
+    for text in map(str, (*study, result, folder, Path.cwd(), sys.executable)):  # a line break would end the command
         if re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029]", text):
             raise InputError(f"paths and assignments in a job script must have no control characters, got {text!r}")
     scripts = []
@@ -103,7 +103,7 @@ def make_job_scripts(
         lines = ["#!/bin/sh", *(f"{batch_system.prefix} {line.format(**values)}" for line in known)]
         lines += [f"{batch_system.prefix} {line}" for line in directives]
         lines.append(f"cd {shlex.quote(str(Path.cwd()))} || exit")
-        lines.append(f'exec {shlex.join(command)} --task "${task}"\n')  # exec: signals of the system reach it
+        lines.append(f'exec {shlex.join(command)} --task "${task}"\n')  # exec passes on signals
         scripts.append("\n".join(lines))
     return scripts
 

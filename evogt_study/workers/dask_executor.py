@@ -1,7 +1,7 @@
 """Compute the batches of a plan on a Dask client, or on a new Dask cluster inside this process.
 
-Each thread of a Dask worker has a runner, so a run that ends its runner ends no worker.  If a worker is lost, Dask
-computes its batches on other workers.  A batch that loses several workers is split until the responsible run is alone.
+Each thread of a Dask worker has a runner, so a run may end its runner but not the worker.  If a worker is lost, Dask
+computes its batches on other workers.  The client splits a batch that loses workers until the responsible run is alone.
 """
 
 from __future__ import annotations
@@ -53,43 +53,43 @@ from evogt_study.workers.runner import Runner, RunOptions, borrow_runner, load
 
 CONNECT_SECONDS = 5
 """Seconds in which a scheduler must answer.  Dask itself would wait for 30 s."""
-RUNNERS_PER_SPARE = 4
+THREADS_PER_SPARE = 4
 """Number of workers for each spare thread.  A spare thread holds the next batch, which Dask would need 5 ms to send."""
 SETTINGS: dict[str, Any] = {
-    # with Dask's 1.1 a worker has batches queued, while another one may be idle
+    # with Dask's default of 1.1, batches wait for a worker while another worker may be idle
     "distributed.scheduler.worker-saturation": 1.0,
-    "distributed.admin.low-level-log-length": 10,  # of messages, in which all batches would be kept
-    "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
+    "distributed.admin.low-level-log-length": 10,  # messages, which keep batches in memory
+    "distributed.admin.tick.limit": "1h",  # no warning if the client is busy
     "distributed.admin.tick.interval": "1m",
     "distributed.admin.tick.cycle": "1m",
     "distributed.admin.system-monitor.interval": "1m",
     "distributed.admin.system-monitor.disk": False,
     "distributed.worker.profile.enabled": False,
-    "distributed.client.scheduler-info-interval": "1m",  # of all workers, which have no reader
-    "distributed.scheduler.work-stealing": False,  # no worker has a batch beyond the one that it computes
+    "distributed.client.scheduler-info-interval": "1m",  # nothing reads the list of workers
+    "distributed.scheduler.work-stealing": False,  # a worker has no waiting batches
     # without web pages, because every user of the machine could open these pages
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
 """Dask's settings for a cluster that this process starts."""
 BATCHES_AHEAD, MIN_BATCHES_AHEAD = 3, 8
-"""Number of batches in flight for each worker, and smallest number.  They make an adaptive cluster start workers."""
-HELD_BYTES = 512 * 2**20
+"""Batches in flight for each worker, and in total at least.  Waiting batches make an adaptive cluster grow."""
+MAX_HELD_BYTES = 512 * 2**20
 """Largest number of bytes in flight, if there are more batches than workers."""
 ALONE_SECONDS = 0.5
 """Work in seconds for which one more runner starts.  A runner needs a third of a second for imports."""
-COUNTED_SECONDS = 1.0
+COUNT_SECONDS = 1.0
 """Seconds between two counts of the workers.  Each count needs a round trip to the scheduler."""
 ROUND_SECONDS = 0.25
 """Longest time in seconds in which the client collects finished batches to store and replace them together."""
-LACKS_MEMORY = re.compile("MemoryError|of memory, more than|signal 9, SIGKILL|bad_alloc|allocate memory|out of memory")
+MEMORY_ERROR = re.compile("MemoryError|of memory, more than|signal 9, SIGKILL|bad_alloc|allocate memory|out of memory")
 """Pattern for the message of a run that lacked memory.  The kernel sends SIGKILL if memory is short."""
 MAX_WORKER_LOSSES = 2
 """Number of times that a batch with one run may lose its workers before the run gets the status lost."""
 _SILENT_SECONDS, LONG_SECONDS = 5.0, 60.0
-"""Seconds until the first message that no run has finished, without workers and with workers.  Later ones double."""
+"""Seconds without a finished run until a message, without workers and with workers.  They double each time."""
 REACH_SECONDS, LITTLE_BYTES = 2.0, 2**20
-"""Longest seconds for a connection to a worker, or for fewer bytes from it, before the scheduler sends its results."""
+"""Longest time to connect to a worker or to fetch this many bytes.  After that, the scheduler sends the results."""
 CONNECTION_LOST = (
     "the connection to the Dask scheduler was lost. Finished runs are kept. The same command computes the rest."
 )
@@ -113,21 +113,21 @@ def check_client(client: Any) -> None:
         raise InputError(f"`client` {mistake}")
 
 
-# Worker threads wait for the interpreters that compute, so one worker with many threads has no disadvantage, and it
-# gives each thread that is free the next batch.
+# Worker threads only wait for runners, so one worker with many threads is enough.  It gives the next batch to any idle
+# thread.
 @contextmanager
 def start_local_cluster(workers: int, n_spare: int = 0) -> Iterator[Client]:
     """Yield the client of a cluster inside this process, with a thread for each worker and `n_spare` more threads."""
     settings = SETTINGS | {"temporary-directory": str(make_temporary_folder())}
     with quiet_dask_logging(), dask.config.set(settings):
-        with defer_signals():  # Dask cannot close a cluster that is half started
+        with defer_signals():  # Dask cannot close a cluster that has not started completely
             cluster = LocalCluster(
                 n_workers=1,
                 threads_per_worker=workers + n_spare,
                 processes=False,
                 memory_limit=0,
                 resources={"cores": workers, "memory": MEMORY_LIMIT},  # for runs of a study with [resources]
-                dashboard_address="127.0.0.1:0",  # None would take Dask's own port
+                dashboard_address="127.0.0.1:0",  # None means Dask's default port
                 scheduler_kwargs={"dashboard": False},
                 worker_dashboard_address="127.0.0.1:0",
                 silence_logs=logging.CRITICAL,
@@ -136,8 +136,8 @@ def start_local_cluster(workers: int, n_spare: int = 0) -> Iterator[Client]:
             yield client
 
 
-# The client is never Dask's default: that would compute users' dask-backed arrays, and xarray would lock files across
-# the cluster, which takes 28 to 78 ms a write instead of 2 ms.
+# A default client would compute Dask arrays of the user, and xarray would lock files across the cluster.  A write would
+# take 28 to 78 ms instead of 2 ms.
 @contextmanager
 def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> Iterator[Client | None]:
     """Yield a client of a running scheduler, or None without arguments.  Raises InputError if no scheduler answers."""
@@ -154,7 +154,7 @@ def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> It
         return
     mistake = f"`--scheduler` must be the address of a running scheduler, got {address}"
     match = re.fullmatch(r"((tcp|tls|wss?|ucxx?)://)?[^\s/]+:(\d{1,5})", address)
-    if not match or int(match[3]) > 65535:  # Dask would try to reach it until its time is up
+    if not match or int(match[3]) > 65535:  # Dask would retry a wrong port until the timeout
         raise InputError(f"{mistake}. Use the form tcp://host:8786.")
     if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.client.cert", None):
         raise InputError(f"{mistake}, for which Dask's configuration has no certificate. Set distributed.comm.tls.")
@@ -162,7 +162,7 @@ def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> It
         asyncio.run(_wait_for_greeting(address))
         client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
-        # Dask takes the greeting of another service for the length of what follows
+        # Dask reads the greeting of another service as the length of a message
         raise InputError(
             f"{mistake}: {'another service answers there' if isinstance(error, MemoryError) else error}"
         ) from None
@@ -170,7 +170,7 @@ def connect_to_scheduler(address: str | None, scheduler_file: Path | None) -> It
         yield client
 
 
-# what accepts a connection and says nothing, as a scheduler that was stopped, a client would wait for without end
+# a stopped scheduler accepts connections but sends nothing, and a client would wait for ever
 async def _wait_for_greeting(address: str) -> None:
     """Raise OSError unless `address` sends a greeting within `CONNECT_SECONDS`."""
     try:
@@ -183,7 +183,7 @@ async def _wait_for_greeting(address: str) -> None:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Defer signals in the main thread until the end of the body, because they would end the body half done."""
+    """Defer signals in the main thread until the end of the body, which they must not interrupt."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -194,14 +194,14 @@ def defer_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for arrival in arrived[:1]:  # a second one would interrupt the closing that the first one begins
+        for arrival in arrived[:1]:  # a second signal would interrupt the exit after the first signal
             signal.raise_signal(arrival)
 
 
 @contextmanager
 def quiet_dask_logging() -> Iterator[None]:
     """Limit Dask's log to critical messages, because the study itself reports a lost connection."""
-    # for good: after an interrupt the thread of a cluster may still close a connection, which it would report
+    # permanent, because the thread of a cluster may report a closed connection after an interrupt
     logging.getLogger("distributed.batched").setLevel(logging.WARNING)
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [logger.level for logger in loggers]
@@ -248,11 +248,11 @@ class RunnerPool(WorkerPlugin):
             runner.stop()
 
 
-# errors are returned, since a worker logs a raised error with its traceback
+# return errors, because a worker logs a raised error with its traceback
 def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtError:
     """Compute a batch with the `RunnerPool` called `name`.  Return pickled records, or the error."""
     try:
-        if code != hash_package():  # before anything is unpacked, which may not be possible with other code
+        if code != hash_package():  # before unpickling, which may fail with other code
             raise SweepError(
                 f"a worker has evogt-study {hash_package()}, but this process has {code}. Install one version on both."
             )
@@ -260,7 +260,7 @@ def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtE
         pool: Any = worker.plugins.get(name)
         if pool is None:
             raise SweepError(f"the Dask worker {worker.address} has no runners of this study. Restart the worker.")
-        # as arrays Dask sends them as they are; bytes it would pickle and copy
+        # Dask sends arrays without a copy, but pickles bytes
         return [np.frombuffer(part, dtype=np.uint8) for part in pool.compute(batch)]
     except EvogtError as error:
         return error
@@ -276,14 +276,14 @@ def prepare_workers(client: Client | None, options: RunOptions, name: str) -> It
     with ExitStack() as stack:
         if client is None:
             workers = options.workers or CPU_COUNT
-            memory, n_spare = memory or MEMORY_LIMIT // workers, workers // RUNNERS_PER_SPARE
+            memory, n_spare = memory or MEMORY_LIMIT // workers, workers // THREADS_PER_SPARE
             place = make_temporary_folder()
             folder = tempfile.TemporaryDirectory(prefix="shared-", dir=place, ignore_cleanup_errors=True)
             environment[SHARED_FOLDER] = stack.enter_context(folder)  # for references
             client = stack.enter_context(start_local_cluster(workers, n_spare))
-        try:  # once to each worker, later ones too, without a wait for any
+        try:  # for present and later workers, without a wait for them
             client.register_plugin(RunnerPool(options.run_timeout, memory, environment, n_spare), name=name)
-        except Exception as error:  # noqa: BLE001  # whatever unpickling raises on a worker
+        except Exception as error:  # noqa: BLE001  # any error of unpickling on a worker
             check_connection(client)
             raise SweepError(
                 f"the Dask workers cannot compute runs ({describe_error(error)}). Install evogt-study "
@@ -297,7 +297,7 @@ def prepare_workers(client: Client | None, options: RunOptions, name: str) -> It
                 with suppress(Exception):  # the connection may be lost
                     client.unregister_worker_plugin(name)
 
-            # a worker that does not answer must not hold up this process; its runners end when they are idle
+            # do not wait for a worker that does not answer, because its idle runners end without this message
             ending = threading.Thread(target=unregister, daemon=True)
             ending.start()
             ending.join(REACH_SECONDS)
@@ -305,7 +305,7 @@ def prepare_workers(client: Client | None, options: RunOptions, name: str) -> It
 
 @dataclass(frozen=True)
 class BatchAttempt:
-    """Attempt to compute a batch, with its cases, lost workers, trial flag, and earlier attempts that lacked memory."""
+    """Attempt to compute a batch.  `losses` counts lost workers, and `earlier` counts attempts that lacked memory."""
 
     cases: Sequence[Case]
     losses: int = 0
@@ -324,10 +324,10 @@ class PlanBatches:
         self.n_threads, self.counted_at, self.most_in_flight = 0, -math.inf, 0
         self.size = BatchSize(n_cases, self.count_threads(), plan.group)
         self.to_repeat = deque(BatchAttempt([case], is_trial=True) for case in trials)
-        self.n_trials = len(trials)  # that have no record yet
+        self.n_trials = len(trials)  # trials without a record
         self.in_flight: dict[Future[Any], BatchAttempt] = {}
         self.available_needs = {NO_NEEDS}  # needs that a worker meets
-        # in keys: studies share a client, and a batch that is tried again is a new task to Dask
+        # for Dask keys, because studies share a client and a repeated batch is a new task
         self.name, self.numbers = f"evogt-{uuid.uuid4().hex}", itertools.count()
         self.finished_futures: queue.SimpleQueue[Future[Any] | None] = queue.SimpleQueue()
         self.fetched_batches: queue.SimpleQueue[tuple[Future[Any], Any]] = queue.SimpleQueue()
@@ -339,7 +339,7 @@ class PlanBatches:
         """Yield the records of all trials, and then of the batches that finish.  Raises SweepError, StudyError."""
         threading.Thread(target=self._fetch_finished, daemon=True).start()
         first: list[RunRecords] = []
-        held: list[RunRecords] = []  # until the trials are done: they fix the shapes of variables
+        held: list[RunRecords] = []  # until the trials are done, which determine the shapes of variables
         try:
             while self.submit():
                 for future, parts in self.take_completed():
@@ -352,19 +352,19 @@ class PlanBatches:
                 if held or first:
                     if self.n_trials == 0:
                         held, first = [concatenate_records(first + held)], []
-                        yield held.pop()  # no variable holds it, so its memory is free when the caller has stored it
-                    # more batches may finish, unless workers would run out of them: each has more than two in turn
+                        yield held.pop()  # no variable keeps the records, so the caller can free their memory
+                    # if workers have more batches than they compute, wait for more finished batches
                     if len(self.in_flight) > self.size.threads:
                         time.sleep(min([ROUND_SECONDS, *(seconds for _, seconds, _ in self.size.recent)]))
         finally:
             self.finished_futures.put(None)
-            with suppress(Exception):  # a client of the user goes on living
+            with suppress(Exception):  # the client of a user stays open
                 self.client.cancel(list(self.in_flight), force=True)
 
     def count_threads(self) -> int:
-        """Return the number of threads of all workers, at least one.  The count is at most `COUNTED_SECONDS` old."""
-        if time.monotonic() > self.counted_at + COUNTED_SECONDS:
-            with suppress(Exception, CancelledError):  # `check_connection` says that it is lost
+        """Return the number of threads of all workers, at least one.  The count is at most `COUNT_SECONDS` old."""
+        if time.monotonic() > self.counted_at + COUNT_SECONDS:
+            with suppress(Exception, CancelledError):  # `check_connection` reports a lost connection
                 self.n_threads = int(sum(self.client.nthreads().values())) - self.executor.n_spare
             self.counted_at = time.monotonic()
         return max(1, self.n_threads)
@@ -377,7 +377,7 @@ class PlanBatches:
         while len(attempts) < n_wanted and (cases := self.size.take(self.cases)):
             classes = itertools.groupby(sorted(cases, key=get_needs), get_needs)
             attempts += [BatchAttempt(list(alike)) for _, alike in classes]
-        # in one message for each class of needs: 20 at once take the client 0.9 ms each, one by one 2.4
+        # one message for each class of needs: 20 batches take the client 0.9 ms each, but 2.4 ms in single messages
         for needs in {get_needs(each.cases[0]): None for each in attempts}:
             self.submit_class(needs, [each for each in attempts if get_needs(each.cases[0]) == needs])
         self.most_in_flight = max(self.most_in_flight, len(self.in_flight))
@@ -404,7 +404,7 @@ class PlanBatches:
     def can_offer(self, needs: Needs) -> bool:
         """Return False if there are workers, but no worker has the resources that a run needs."""
         workers: list[Any] = []
-        with suppress(Exception):  # `check_connection` says that it is lost
+        with suppress(Exception):  # `check_connection` reports a lost connection
             workers = [each["resources"] for each in self.client.scheduler_info(n_workers=-1)["workers"].values()]
         wanted = needs.worker_resources.items()
         return not workers or any(all(each.get(name, 0) >= amount for name, amount in wanted) for each in workers)
@@ -415,17 +415,17 @@ class PlanBatches:
         wanted = max(BATCHES_AHEAD * threads, MIN_BATCHES_AHEAD)
         if self.size.runs:
             left = self.size.estimate_seconds(self.size.left + sum(len(each.cases) for each in self.in_flight.values()))
-            few = max(self.most_in_flight, 1 + int(left / ALONE_SECONDS))  # runners that have started are free
-            n_held = HELD_BYTES // max([1, *(size for _, _, size in self.size.recent)])
+            few = max(self.most_in_flight, 1 + int(left / ALONE_SECONDS))  # started runners cost no time
+            n_held = MAX_HELD_BYTES // max([1, *(size for _, _, size in self.size.recent)])
             wanted = min(wanted, max(threads + 1, n_held), few)
         elif time.monotonic() < self.started_at + ALONE_SECONDS and self.n_threads:
             wanted = 1
         return wanted - len(self.in_flight)
 
     def take_completed(self) -> list[tuple[Future[Any], Any]]:
-        """Return the finished batches with their pickled records.  Wait at most `COUNTED_SECONDS` for a batch."""
+        """Return the finished batches with their pickled records.  Wait at most `COUNT_SECONDS` for a batch."""
         alone = self.started_at + ALONE_SECONDS - time.monotonic() if not self.size.runs else 0.0
-        found = _drain(self.fetched_batches, alone if alone > 0.0 else COUNTED_SECONDS)
+        found = _drain(self.fetched_batches, alone if alone > 0.0 else COUNT_SECONDS)
         now = time.monotonic()
         if found:
             self.finished_at, self.silent_seconds = now, 0.0
@@ -439,7 +439,7 @@ class PlanBatches:
     def _fetch_finished(self) -> None:
         """Fetch finished batches in a thread.  If a worker dies with results, a fetch waits for new results."""
         while None not in (futures := _drain(self.finished_futures, None)):
-            self._fetch(futures)  # a function of its own: no value stays in a variable during the wait
+            self._fetch(futures)  # a separate function, so that no variable keeps values during the wait
 
     def _fetch(self, futures: Sequence[Future[Any]]) -> None:
         ready = [future for future in futures if future.status == "finished"]
@@ -451,7 +451,7 @@ class PlanBatches:
             values = dict(zip(ready, self.client.gather(ready, direct=bool(self.is_direct)), strict=True))
             size = sum(part.nbytes for parts in values.values() if isinstance(parts, list) for part in parts)
             if time.monotonic() > begun + REACH_SECONDS and size < LITTLE_BYTES:
-                self.is_direct = False  # a firewall: Dask asks the scheduler after a timeout, each time again
+                self.is_direct = False  # behind a firewall, each fetch would wait for a timeout
         for future in futures:
             if future not in values and future.status == "finished":
                 with suppress(Exception, CancelledError):
@@ -467,7 +467,7 @@ class PlanBatches:
             for records in found:
                 self.size.add(records)
             known = {key for records in found for key in records.keys}
-            rest = [case for case in attempt.cases if case.key not in known]  # of a worker that is closing
+            rest = [case for case in attempt.cases if case.key not in known]  # a closing worker returns some records
             if rest:
                 self.to_repeat.append(replace(attempt, cases=rest))
             n_again = len(self.to_repeat)
@@ -483,7 +483,7 @@ class PlanBatches:
                 self.n_trials -= attempt.is_trial
                 message = f"the Dask workers that computed the run were lost {MAX_WORKER_LOSSES} times"
                 return [make_records([cases[0].key], [(Status.lost, message, None, "", 0.0)], MAX_WORKER_LOSSES)]
-            # as it is once more: most losses are not the fault of the batch, and halves would lose shared stages
+            # repeat the whole batch once, because most losses have other reasons and halves would lose shared stages
             middle = len(cases) // 2 if attempt.losses else 0
             halves = [(cases[:middle], 1), (cases[middle:], 1)] if middle else [(cases, losses)]
             self.to_repeat.extend(replace(attempt, cases=part, losses=count) for part, count in halves)
@@ -500,7 +500,7 @@ class PlanBatches:
             return replace(records, attempts=records.attempts + np.int32(attempt.earlier))
         resources, needs = self.plan.resources, attempt.cases[0].needs
         larger = needs._replace(memory=2 * needs.memory)
-        lacks = np.array([bool(LACKS_MEMORY.search(message)) for message in records.messages])
+        lacks = np.array([bool(MEMORY_ERROR.search(message)) for message in records.messages])
         is_retried = resources is not None and resources.retry_memory and needs.memory and lacks.any()
         if not is_retried or not self.can_offer(larger):
             return records

@@ -24,11 +24,11 @@ from evogt_study.results.finished import ShardFolder
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, Needs, RunRecords, concatenate_records
 from evogt_study.storage.files import claims_folder, read_file_identity, shard_folder
-from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, find_writer, open_claims
+from evogt_study.storage.lease import MAX_LOST_HOLDERS, SILENT_SECONDS, WorkIsGoneError, find_writer, open_claims
 from evogt_study.study.plan import Order, Phase, Plan
 from evogt_study.text import format_duration
 from evogt_study.workers.batch import Batch, BoundedStageCache, compute_here
-from evogt_study.workers.runner import RunOptions, prestart
+from evogt_study.workers.runner import RunOptions, prestart_runner
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 BATCH_SECONDS = 0.5
 """Seconds of work in a batch.  A batch is long compared with the 3 to 6 ms that Dask needs for a task."""
 CLIENT_SECONDS = 0.007
-"""Processor time of the client for a batch in seconds.  The size of batches keeps half of its time free."""
+"""Processor time of the client for a batch, in seconds.  Batches are large enough to keep the client half idle."""
 MIN_BATCH_SECONDS = 0.05
 """Smallest work of a batch in seconds, also near the end.  A task and its shard need about this time."""
 MAX_BATCH_BYTES = 16 * 2**20
 """Largest number of bytes that a batch returns.  The worker and the client hold these bytes in memory."""
 MAX_BATCH_CASES = 5_000
 """Largest number of cases in a batch.  It limits the run keys, messages and run metadata of very short runs."""
-_GROWTH = 8
+_MAX_GROWTH = 8
 """Largest ratio of the runs in a batch to all measured runs, because the first runs may differ."""
-RECENT_BATCHES = 8
-"""Number of finished batches that determine the size of the next batch.  Runs of later batches are shorter."""
+N_RECENT_BATCHES = 8
+"""Number of latest batches that determine the size of the next batch.  Early runs may take longer than later runs."""
 
 _MAX_PARTS = 4_000
 """Largest number of parts of a plan.  A part has two files, and file servers list some thousand files quickly."""
@@ -76,8 +76,8 @@ class Executor:
     def begin(self) -> None:
         """Prepare for a plan, before the study reads its finished runs."""
 
-    def is_to_be_read_again(self, table: RunTable) -> bool:
-        """Return True if other processes have computed missing runs of the table since it was read."""
+    def has_new_runs(self, table: RunTable) -> bool:
+        """Return True if other processes have computed missing runs since this process read the table."""
         return False
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Executor:
         raise NotImplementedError
 
 
-# A class whose runs fit on few workers at a time takes no longer, and the other classes keep the other workers busy.
+# A class that fits on few workers at a time then takes no longer, and other classes use the other workers.
 def spread_classes(plan: Plan, numbers: Order) -> Order:
     """Return the cases in an order that spreads each class of needs evenly, the largest needs first."""
     classes: dict[Needs, list[int]] = defaultdict(list)
@@ -102,7 +102,7 @@ def spread_classes(plan: Plan, numbers: Order) -> Order:
     return np.array([case for _, case in sorted(ranked, key=operator.itemgetter(0))], dtype=np.int64)
 
 
-class InProcess(Executor):
+class LocalExecutor(Executor):
     """Executor that computes cases in the calling process, so that breakpoints work and output is visible."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class DaskExecutor(Executor):
     def __init__(self, client: Client | None, options: RunOptions, print_line: Callable[[str], None]) -> None:
         self.client: Any = client
         self.options, self.print_line, self.name = options, print_line, f"evogt-{uuid.uuid4().hex}"
-        self.n_spare = -1  # until it is connected
+        self.n_spare = -1  # before the connection
         self._closing, self._is_closed, self._lock = ExitStack(), False, threading.Lock()
 
     def compute_cases(
@@ -139,7 +139,7 @@ class DaskExecutor(Executor):
             if self._is_closed:
                 raise SweepError("stopped because another study could not continue. Finished runs are kept.")
             if self.client is None:
-                prestart()  # it imports while this process imports Dask, which takes 0.3 s
+                prestart_runner()  # the runner imports while this process imports Dask (0.3 s)
             from evogt_study.workers.dask_executor import PlanBatches, prepare_workers
 
             if self.n_spare < 0:
@@ -155,42 +155,42 @@ class DaskExecutor(Executor):
 
 
 class BatchSize:
-    """Size of the next batch of `count` cases, of which `group` consecutive cases share their early stages."""
+    """Size of the next batch of `count` cases.  Each `group` consecutive cases share their early stages."""
 
     def __init__(self, count: int, threads: int, group: int) -> None:
         self.left, self.threads, self.group = count, threads, group
         self.taken = self.runs = 0
-        self.recent: deque[tuple[int, float, int]] = deque(maxlen=RECENT_BATCHES)  # runs, their seconds and bytes
+        self.recent: deque[tuple[int, float, int]] = deque(maxlen=N_RECENT_BATCHES)  # runs, their seconds and bytes
 
     def estimate_seconds(self, cases: int) -> float:
-        """Return the seconds of some cases from the times of the latest batches, or 0 before the first batch ends."""
+        """Estimate the seconds of `cases` cases from the latest batches.  Before the first batch ends, return 0."""
         return cases * sum(seconds for _, seconds, _ in self.recent) / max(1, sum(runs for runs, _, _ in self.recent))
 
     def take(self, cases: Iterator[Case]) -> list[Case]:
         """Return the cases of the next batch.  The list is empty if no case is left."""
-        taken = list(itertools.islice(cases, self.next_count()))
+        taken = list(itertools.islice(cases, self.choose_count()))
         self.left -= len(taken)
         self.taken += len(taken)
         return taken
 
-    def next_count(self) -> int:
+    def choose_count(self) -> int:
         """Return the number of cases of the next batch."""
         if not self.runs:
             return 1
-        # half a worker's share of the rest, so that batches shrink towards the end and workers finish together; but
-        # not so far that many workers would wait for the client, which is otherwise half busy at most
+        # half a worker's share of the rest, so that batches shrink towards the end and workers finish together
+        # `least` prevents that many workers wait for the client
         least = max(MIN_BATCH_SECONDS, CLIENT_SECONDS * self.threads)
         share = max(-(-self.left // (2 * self.threads)), self._count_runs(least))
         runs, size = sum(runs for runs, _, _ in self.recent), sum(size for _, _, size in self.recent)
         largest = min(MAX_BATCH_CASES, max(1, runs * MAX_BATCH_BYTES // size)) if size else MAX_BATCH_CASES
         count = max(1, min(self._count_runs(max(BATCH_SECONDS, 2.0 * CLIENT_SECONDS * self.threads)), share, largest))
-        if self.group <= 2 * count:  # cases of one group share their costly stages: keep them together
+        if self.group <= 2 * count:  # keep a group together, because its cases share costly stages
             count = min(-(-(self.taken + count) // self.group) * self.group - self.taken, largest)
         return count
 
     def _count_runs(self, seconds: float) -> int:
         """Return the number of runs that take about `seconds`."""
-        return min(round(seconds / max(self.estimate_seconds(1), 1e-9)), _GROWTH * self.runs)
+        return min(round(seconds / max(self.estimate_seconds(1), 1e-9)), _MAX_GROWTH * self.runs)
 
     def add(self, records: RunRecords) -> None:
         """Count the time and the values of finished runs."""
@@ -204,20 +204,20 @@ class BatchSize:
 
 @dataclass(eq=False)
 class FolderExecutor(Executor):
-    """Executor for the parts of a plan that no other task has claimed, as task `number` of `n_tasks`, from 1."""
+    """Executor of array task `number` of `n_tasks`, for the parts of a plan that no other task has claimed."""
 
-    inner: Executor  # which computes the runs
+    inner: Executor  # computes the runs
     path: Path
     number: int
     n_tasks: int
-    last_phase: Phase  # for whose other parts the task does not wait
+    last_phase: Phase  # the task does not wait for other parts of this phase
     print_line: Callable[[str], None]
     check_end: Callable[[], None]  # raises KeyboardInterrupt to end the task after its current runs
     classes: Sequence[Needs] = ()  # needs of the runs that the task computes
     file_before: object = None
     is_complete: bool = True
     is_outdated: bool = False
-    digest_read_again: str = ""
+    reloaded_digest: str = ""
     is_shared = True
 
     def begin(self) -> None:
@@ -237,12 +237,12 @@ class FolderExecutor(Executor):
                 return
         parts, writer = _PlanParts(self, plan, numbers, order), find_writer(self.path)
         is_written, was_done = writer is not None and writer.lives, parts.is_done()
-        if (is_written or was_done) and self.digest_read_again != parts.digest:
-            # tasks may have finished since the runs were read
-            self.digest_read_again, self.is_outdated = parts.digest, True
+        if (is_written or was_done) and self.reloaded_digest != parts.digest:
+            # tasks may have finished since this task read the runs
+            self.reloaded_digest, self.is_outdated = parts.digest, True
             return
         if writer is not None and is_written:
-            raise writer.refusal()
+            raise writer.make_refusal()
         if was_done:
             raise ResultError(
                 f"{len(numbers):,} finished runs of the phase {plan.phase} are missing in {parts.shards}. Compute them "
@@ -250,36 +250,36 @@ class FolderExecutor(Executor):
             )
         try:
             yield from parts.compute(waits=waits, has_trial=bool(len(trials)))
-        except WorkIsGoneError:  # another task has joined the result since it was read
+        except WorkIsGoneError:  # another task has written the result in the meantime
             self.is_outdated = True
             return
         self.is_complete, self.is_outdated = parts.is_done(), waits
 
-    def is_to_be_read_again(self, table: RunTable) -> bool:
-        """Return True if other tasks have computed missing runs of the table since it was read."""
+    def has_new_runs(self, table: RunTable) -> bool:
+        """Return True if other tasks have computed missing runs since this task read the table."""
         return self.is_outdated and len(table.missing()) > 0
 
 
 class _PlanParts:
-    """Parts of a plan for one task.  A part has consecutive cases in the order of the plan, as in all other tasks."""
+    """Parts of a plan, which are equal in all tasks.  A part has consecutive cases in the order of the plan."""
 
     def __init__(self, task: FolderExecutor, plan: Plan, missing: Order, order: Order) -> None:
         self.task, self.plan, self.n_missing, self.order = task, plan, len(missing), order
         self.is_missing = np.zeros(plan.space.size, dtype=bool)
         self.is_missing[missing] = True
-        # as large as a batch, if its time is known, and whole groups that share stages
+        # as large as a batch if the time of runs is known, with whole groups that share stages
         least = math.ceil(plan.space.size / _MAX_PARTS)
         size = max(least, round(BATCH_SECONDS / plan.longest) if plan.longest else 1)
         self.size = -(-size // plan.group) * plan.group if plan.group <= 2 * size else size
-        # equal for tasks that give a part the same number
+        # equal in tasks that number the parts equally
         keys: npt.NDArray[np.bytes_] = plan.keys[self.order]
         self.digest = blake2b(f"{plan.phase} {self.size} ".encode() + keys.tobytes(), digest_size=8).hexdigest()
         self.shards, self.claims = shard_folder(task.path), open_claims(claims_folder(task.path) / self.digest)
-        # each task begins elsewhere, since tasks that begin together would all try to claim the same part
+        # tasks begin at different parts, because tasks that begin together would all claim the same part
         count = math.ceil(len(self.order) / self.size)
         begin = (task.number - 1) * count // task.n_tasks
         self.parts = [part for part in (*range(begin, count), *range(begin)) if len(self.select_missing(part))]
-        self.unwritten: dict[int, set[str]] = {}  # run keys that are not on disk yet, of the parts of this task
+        self.unwritten: dict[int, set[str]] = {}  # run keys of claimed parts that are not on disk yet
         self.lost_parts: list[int] = []  # parts that have ended too many tasks
 
     def select_missing(self, part: int) -> npt.NDArray[np.int64]:
@@ -307,13 +307,13 @@ class _PlanParts:
                     cases = claimed if trials else itertools.chain([first], claimed)
                     for records in self.task.inner.compute_cases(self.plan, trials, cases, self.n_missing):
                         yield records
-                        self.finish_parts(records.keys)  # the caller has written them
+                        self.finish_parts(records.keys)  # the caller has written the records
                     has_trial, begun = False, time.monotonic()
                     continue
                 if self.lost_parts:
                     raise ResultError(
-                        f"{LIVES} tasks have ended while they computed part {self.lost_parts[0]} of the phase "
-                        f"{self.plan.phase}, for lack of memory or wall time. Compute this part with `evogt run`."
+                        f"{MAX_LOST_HOLDERS} tasks have ended while they computed part {self.lost_parts[0]} of the "
+                        f"phase {self.plan.phase}, for lack of memory or wall time. Compute this part with `evogt run`."
                     )
                 if not waits or self.is_done():
                     return
@@ -331,7 +331,7 @@ class _PlanParts:
         """Yield the cases of parts that no other task has claimed.  Claim each part before its first case."""
         taken, done = self.claims.read()
         lost = self.claims.find_lost((taken - done).intersection(self.parts))
-        self.lost_parts = [part for part, n_lost in lost.items() if n_lost >= LIVES]
+        self.lost_parts = [part for part, n_lost in lost.items() if n_lost >= MAX_LOST_HOLDERS]
         again = [part for part in lost if part not in self.lost_parts]
         for part in [part for part in self.parts if part not in taken] + again:
             if self.is_ending() or not self.claims.take(part):
@@ -343,7 +343,7 @@ class _PlanParts:
                 known = set(ShardFolder(self.shards).keys().astype(str).tolist())
                 cases = [case for case in cases if case.key not in known]
             self.unwritten[part] = {case.key for case in cases}
-            self.finish_parts()  # one without any case is done
+            self.finish_parts()  # a part without cases is finished
             yield from itertools.takewhile(lambda case: not self.is_ending(), cases)
 
     def is_ending(self) -> bool:
@@ -355,7 +355,7 @@ class _PlanParts:
         return False
 
     def finish_parts(self, keys: Sequence[str] = ()) -> None:
-        """Mark the parts as finished whose records are on disk, now also the records of `keys`."""
+        """Mark a part as finished if all its records are on disk, including the records of `keys`."""
         for part, unwritten in list(self.unwritten.items()):
             unwritten.difference_update(keys)
             if not unwritten:

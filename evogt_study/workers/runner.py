@@ -44,16 +44,16 @@ HEAD = struct.Struct("qq")
 DONE, FATAL = 0, -1
 _LARGE_BYTES = 2**16
 """Smallest size of an array in bytes to send it outside of the pickle, so that no copy is necessary."""
-_OUTPUT_BYTES = 16 * 2**10
-"""Bytes of the output of a run that are kept.  The first half is its beginning, the second half its end."""
+_MAX_OUTPUT_BYTES = 16 * 2**10
+"""Largest output of a run in its record, in bytes.  Longer output loses its middle part."""
 _CHECK_SECONDS = 0.25
 """Seconds between two checks of the time, the memory and the output of a run by the supervisor."""
 _INTERPRETER_BYTES = 150 * 2**20
 """Memory of the interpreter in bytes, in addition to the memory that a run needs."""
 MAX_DEATHS = 2
 """Number of times that a run may end its runner before it gets the status lost.  The first end may be an accident."""
-OUTPUT_FILE_BYTES = 64 * 2**20
-"""Largest output of a run on disk in bytes.  The supervisor then empties the file."""
+MAX_OUTPUT_FILE_BYTES = 64 * 2**20
+"""Largest size in bytes of the output file of a run.  The supervisor empties a larger file."""
 END_SECONDS = 0.2
 """Seconds in which a runner may end with its own exit code, after its connection is closed."""
 BLAS_THREADS = tuple(f"{each}_THREADS" for each in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM", "BLIS_NUM"))
@@ -128,7 +128,7 @@ class RunOptions:
         """Memory limit in bytes."""
         if self.memory_limit is None:
             return None
-        from dask.utils import parse_bytes  # 0.1 s, for the few who need it
+        from dask.utils import parse_bytes  # this import takes 0.1 s
 
         size = 0
         with suppress(ValueError, TypeError, AttributeError):
@@ -141,7 +141,7 @@ class RunOptions:
         return size
 
 
-DEFAULT = RunOptions()
+DEFAULTS = RunOptions()
 
 
 class _RunnerEndedError(Exception):
@@ -153,7 +153,7 @@ class _RunnerEndedError(Exception):
 
 
 class Runner:
-    """Interpreter that computes batches, and that starts again after each run that ends the interpreter."""
+    """Interpreter that computes batches.  If a run ends the interpreter, the interpreter starts again."""
 
     def __init__(self) -> None:
         self.is_stopped = self.is_busy = False
@@ -175,7 +175,7 @@ class Runner:
                 ours, theirs = socket.socketpair()
                 watched, self._lifeline = os.pipe()
                 self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open as long as the process
-                # appended to, since the file may be emptied while a run writes
+                # in append mode, because the supervisor may empty the file while a run writes
                 fcntl.fcntl(self._output, fcntl.F_SETFL, fcntl.fcntl(self._output, fcntl.F_GETFL) | os.O_APPEND)
                 with theirs, tempfile.TemporaryFile() as state, open(watched, "rb"):
                     state.write(STATE.pack(-1, 0.0))
@@ -190,7 +190,7 @@ class Runner:
                         stderr=self._output,
                         pass_fds=given,
                         env=os.environ | ONE_THREAD,
-                        start_new_session=True,  # Ctrl-C is for the process of the study to answer
+                        start_new_session=True,  # only the process of the study handles Ctrl-C
                     )
             except OSError as error:
                 raise SweepError(f"a process that computes runs did not start: {error}") from None
@@ -207,7 +207,7 @@ class Runner:
         """Compute a batch and return its records in pickled parts, or fewer records if `stop` is called.
 
         A run may take `timeout` seconds and `memory` bytes.  A run that ends `MAX_DEATHS` interpreters gets the status
-        lost.  `environment` adds to the variables of this process.  Raises EvogtError if no run can be computed.
+        lost.  `environment` adds environment variables.  Raises EvogtError if no run can be computed.
         """
         needs = batch.needs
         self.timeout, self.memory, self.counts_children = timeout, memory, bool(needs.memory)
@@ -294,10 +294,10 @@ class Runner:
         if self.timeout is not None and index >= 0 and time.monotonic() > begun + self.timeout:
             raise _RunnerEndedError(f"over its time limit of {self.timeout:g} s", is_late=True)
         if self.memory is not None:
-            import psutil  # 15 ms, for those who compute
+            import psutil  # this import takes 15 ms
 
             used = 0
-            with suppress(psutil.Error):  # it may have ended
+            with suppress(psutil.Error):  # the process may have ended
                 whole = [psutil.Process(process.pid)]
                 whole += whole[0].children(recursive=True) if self.counts_children else []
                 used = sum(each.memory_info().rss for each in whole)
@@ -305,7 +305,7 @@ class Runner:
                 raise _RunnerEndedError(
                     f"used {used / 2**20:.0f} MiB of memory, more than the limit of {self.memory / 2**20:.0f} MiB"
                 )
-        if os.fstat(self._output.fileno()).st_size > OUTPUT_FILE_BYTES:  # what the run prints fills the disk
+        if os.fstat(self._output.fileno()).st_size > MAX_OUTPUT_FILE_BYTES:  # output must not fill the disk
             os.ftruncate(self._output.fileno(), 0)
 
     def end(self) -> tuple[str, str]:
@@ -326,7 +326,7 @@ class Runner:
             return (f"signal {-code}, {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"), output
 
     def stop(self) -> None:
-        """End the interpreter from any thread, and also the wait in `compute`."""
+        """End the interpreter from any thread.  This also ends `compute`."""
         self.is_stopped = True
         with self._starting:
             if self._process is not None:
@@ -343,7 +343,7 @@ _idle: list[Runner] = []
 _idle_lock = threading.Lock()
 
 
-def prestart() -> None:
+def prestart_runner() -> None:
     """Start a runner if no runner is idle, so that it imports at the same time as this process."""
     if not _idle:
         runner = Runner()
@@ -360,7 +360,7 @@ def borrow_runner() -> Iterator[Runner]:
     try:
         yield runner
     finally:
-        # what a busy one still sends would be taken for records of its next batch
+        # late records of a busy runner would look like records of its next batch
         if runner.has_ended or runner.is_stopped or runner.is_busy:
             runner.end()
         else:
@@ -378,7 +378,7 @@ def end_idle_runners() -> None:
 
 
 def dump(value: Any) -> list[bytes | memoryview]:
-    """Return a pickle, and large arrays outside of the pickle, after the number and sizes of these parts."""
+    """Return the parts of a message: the number and sizes of parts, a pickle, and large arrays after the pickle."""
     large: list[memoryview] = []
 
     def is_small(buffer: pickle.PickleBuffer) -> bool:
@@ -406,7 +406,7 @@ def take_output(file: int) -> str:
     size = os.lseek(file, 0, os.SEEK_END)
     if not size:
         return ""
-    half = _OUTPUT_BYTES // 2
+    half = _MAX_OUTPUT_BYTES // 2
     text = os.pread(file, min(size, 2 * half), 0)
     if size > 2 * half:
         text = text[:half] + b"\n[... %d bytes ...]\n" % (size - 2 * half) + os.pread(file, half, size - half)

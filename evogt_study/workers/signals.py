@@ -38,7 +38,7 @@ def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Ite
         if not waits or len(arrived) > 1:
             check()
 
-    # of finalisers, callbacks of weak references, functions that run after a fork: Python prints it and goes on
+    # Python only prints an exception in finalisers, callbacks of weak references and functions after a fork
     def repeat(unraisable: sys.UnraisableHookArgs) -> None:
         if isinstance(unraisable.exc_value, KeyboardInterrupt):
             number = arrived.pop() if arrived else signal.SIGINT
@@ -47,7 +47,7 @@ def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Ite
             hook(unraisable)
 
     numbers = [signal.SIGTERM, *([signal.SIGALRM] if limit else [])]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores SIGHUP
         numbers.append(signal.SIGHUP)
     before: dict[signal.Signals, Any] = {number: signal.signal(number, handle) for number in numbers}
     hook, sys.unraisablehook = sys.unraisablehook, repeat
@@ -55,13 +55,13 @@ def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Ite
     try:
         yield check
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)  # first, so that no alarm meets the default handler, which kills
+        signal.setitimer(signal.ITIMER_REAL, 0.0)  # first, because the default handler of an alarm ends the process
         sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-# at most 1e9 s, which are 30 years: setitimer takes no more than the time of the system can hold
+# at most 1e9 s (30 years), because setitimer has an upper limit
 def parse_seconds(text: str, option: str = "--time-limit") -> float:
     """Convert a number of seconds, a time with units, or H:M:S to seconds.
 

@@ -15,7 +15,7 @@ from evogt_study.results.netcdf import SCHEMA_VERSION, write_result
 from evogt_study.results.table import RunTable
 from evogt_study.schema.variables import LONGEST_NAME, RUN_METADATA, Status, status_codes
 from evogt_study.study.plan import plan_study
-from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, compute_here
+from evogt_study.workers.batch import MAX_MESSAGE_CHARACTERS, Batch, compute_here
 
 TABLE = read_table(__file__)
 AXES = "[axes]\nseed = [0, 1, 2]\n"
@@ -180,7 +180,7 @@ def test_an_interrupt_is_not_swallowed(batch_of):
 
 def test_a_long_message_is_cut(batch_of):
     records = batch_of("raise ValueError('x' * 10_000)")
-    assert len(records.messages[0]) == MESSAGE_LIMIT
+    assert len(records.messages[0]) == MAX_MESSAGE_CHARACTERS
     assert "x...x" in records.messages[0]
 
 

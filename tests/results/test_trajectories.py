@@ -79,7 +79,7 @@ def test_the_contiguous_ragged_form_has_no_gap(result, tmp_path):
 
 def test_on_grid_refuses_what_it_has_not(result):
     with evs.open(result[1]) as data:
-        with pytest.raises(InputError, match="no coordinate `time`"):
+        with pytest.raises(InputError, match="must name a coordinate .* got 'time'"):
             evs.on_grid(data.I, "time", TIMES)
         with pytest.raises(InputError, match='must be "previous" or "linear"'):
             evs.on_grid(data.I, "t", TIMES, "next")

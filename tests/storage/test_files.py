@@ -21,7 +21,7 @@ from evogt_study.results.finished import (
     write_shard,
 )
 from evogt_study.schema.variables import Status
-from evogt_study.storage.files import process_mark, remove_unfinished, write_atomically
+from evogt_study.storage.files import make_process_mark, remove_unfinished, write_atomically
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -135,7 +135,7 @@ with write_atomically(Path(sys.argv[1])) as temporary:
     subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     (left,) = os.listdir(tmp_path)
     _, process, rest = left.removeprefix(".p[1].html.").split("-")
-    others = [f".p[1].html.{process_mark()}{rest}", f".p[1].html.{'0' * 8}-{process}-{rest}"]
+    others = [f".p[1].html.{make_process_mark()}{rest}", f".p[1].html.{'0' * 8}-{process}-{rest}"]
     for name in others:
         (tmp_path / name).touch()
     with write_atomically(path, tidy=True) as temporary:
@@ -167,7 +167,7 @@ def test_a_file_or_a_folder_appears_whole_or_not_at_all(tmp_path):
 def test_what_a_killed_process_left_of_a_folder_is_removed(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", "pass"])
     process.wait()
-    mark = process_mark().replace(f"-{os.getpid()}.", f"-{process.pid}.")
+    mark = make_process_mark().replace(f"-{os.getpid()}.", f"-{process.pid}.")
     for name in ("whole", "other"):
         (tmp_path / f".{name}.{mark}00000000.tmp/inner").mkdir(parents=True)
     with write_atomically(tmp_path / "whole", tidy=True, folder=True):

@@ -16,7 +16,7 @@ from helpers import eventually
 
 from evogt_study.errors import ResultError
 from evogt_study.storage import lease
-from evogt_study.storage.files import process_mark
+from evogt_study.storage.files import make_process_mark
 from evogt_study.storage.lease import (
     SILENT_SECONDS,
     UNSIGNED_SECONDS,
@@ -67,7 +67,7 @@ with ExitStack() as held:
     print(parts, flush=True)
     sys.stdin.readline()
 """
-LIVES = 'print(lease.find_writer(folder / "a.nc").lives)'
+MAX_LOST_HOLDERS = 'print(lease.find_writer(folder / "a.nc").lives)'
 CONTAINER = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
 
 
@@ -176,7 +176,7 @@ def test_a_process_in_another_container_is_alive_until_it_is_silent(started, tmp
         age(path)
     assert is_free(tmp_path)
     with lock_result(tmp_path / "a.nc"):  # from there, this process has a number that does not exist
-        assert started(LIVES, tmp_path, inside).communicate()[0] == "True\n"
+        assert started(MAX_LOST_HOLDERS, tmp_path, inside).communicate()[0] == "True\n"
 
 
 def test_a_lease_without_a_signature_is_waited_for_and_then_taken(tmp_path):
@@ -366,7 +366,7 @@ def test_a_folder_of_a_killed_command_is_removed_by_the_next_and_that_of_a_live_
     kill(killed)
     stopped.send_signal(signal.SIGSTOP)
     age(kept)
-    mark, dead = process_mark(), left.name.removeprefix(lease.FOLDER_PREFIX)
+    mark, dead = make_process_mark(), left.name.removeprefix(lease.FOLDER_PREFIX)
     others = [
         temporary / name for name in ("pymp-abc", "evogt-results", f"evogt-{'0' * 8}{dead[8:]}", f"evogt-{mark}b")
     ]

@@ -11,7 +11,7 @@ from evogt_study.workers.executor import (
     CLIENT_SECONDS,
     MAX_BATCH_BYTES,
     MAX_BATCH_CASES,
-    RECENT_BATCHES,
+    N_RECENT_BATCHES,
     BatchSize,
 )
 
@@ -62,10 +62,10 @@ def test_short_runs_after_long_ones_soon_fill_their_batches():
     size = BatchSize(1_000_000, 2, 1)
     for _ in range(200):
         size.add(measured(1, seconds=10.0))
-    assert size.next_count() == 1
+    assert size.choose_count() == 1
     found = []
-    for _ in range(2 * RECENT_BATCHES):
-        found.append(size.next_count())
+    for _ in range(2 * N_RECENT_BATCHES):
+        found.append(size.choose_count())
         size.add(measured(found[-1], seconds=1e-3))
     assert found[0] == 1
     assert found[-1] == pytest.approx(1000 * BATCH_SECONDS, abs=10)

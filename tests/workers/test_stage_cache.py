@@ -68,9 +68,9 @@ def stages(monkeypatch):
     counts = []
 
     class Remembered(BoundedStageCache):
-        def next_batch(self):
+        def begin_batch(self):
             counts.append(Counter(each.stage for each in self._computed))
-            super().next_batch()
+            super().begin_batch()
 
     monkeypatch.setattr(WORKER, "stages", Remembered())
     return counts
@@ -99,9 +99,9 @@ def test_each_distinct_stage_is_computed_once_in_a_batch(stages, axes):
     assert {stage: calls[stage] for stage in distinct} == {stage: len(keys) for stage, keys in distinct.items()}
 
 
-@pytest.mark.parametrize("kept_bytes", [batch_module.KEPT_BYTES, 0])
+@pytest.mark.parametrize("kept_bytes", [batch_module.MAX_CACHE_BYTES, 0])
 def test_the_next_batch_of_a_worker_goes_on_with_what_it_may_keep(stages, monkeypatch, kept_bytes):
-    monkeypatch.setattr(batch_module, "KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr(batch_module, "MAX_CACHE_BYTES", kept_bytes)
     plan = plan_of("seed", "epsilon")
     cases = list(plan.cases())
     for half in (cases[:2], cases[2:3]):  # the three epsilon of one seed
@@ -195,11 +195,11 @@ def test_the_cost_of_a_stage_is_divided_among_its_users(clock):
             assert share("b", "all", lambda: clock.pass_by(3.0)) == 3.0
             assert share("none", "all", lambda: None) is None
         clock.pass_by(float(user))
-        own.append(share.own_seconds())
+        own.append(share.measure_own_seconds())
     assert own == [0.0, 1.0, 2.0]
     assert Counter(each.stage for each in share._computed) == {"a": 2, "b": 1, "none": 1}
-    assert dict(share.shares()) == {0: 8.0 / 2 + 1.0, 1: 8.0 + 1.0, 2: 8.0 / 2 + 1.0}
-    assert sum(own) + sum(share.shares().values()) == clock.now == 22.0
+    assert dict(share.divide_seconds()) == {0: 8.0 / 2 + 1.0, 1: 8.0 + 1.0, 2: 8.0 / 2 + 1.0}
+    assert sum(own) + sum(share.divide_seconds().values()) == clock.now == 22.0
 
 
 class Timed:

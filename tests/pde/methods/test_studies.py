@@ -413,9 +413,9 @@ def test_each_planned_stage_of_the_options_is_computed_once():
     calls, given = [], STABILISED | DIFFERENCES | DOP853 | {"assessment": 30}
 
     class Recorded(BoundedStageCache):
-        def next_batch(self):
+        def begin_batch(self):
             calls.append(Counter(each.stage for each in self._computed))
-            super().next_batch()
+            super().begin_batch()
 
     axes = {"k": [1, 2], "tau": [1e-12, 1e-6], "reference_dt": [0.125, 0.0625]}
     study, planned = text(constants=given, axes=axes), {}
