@@ -12,7 +12,8 @@ import pytest
 from helpers import eventually
 from jupyter_client.manager import start_new_kernel
 
-from evogt_study.results.finished import list_shards, shard_folder
+from evogt_study.results.finished import shard_folder
+from evogt_study.results.index import list_shards
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_extensions"))
 from executed_notebooks import KEPT, SECONDS, TUTORIALS, execute  # of the documentation

@@ -232,7 +232,7 @@ def _find_results(places: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _describe_kept(found: StoreContent) -> str:
-    return f"{found.folder}: {found.runs:,} runs, {_format_size(found.size)}"
+    return f"{found.folder}: {found.runs:,} runs, {_format_size(sum(size for *_, size in found.shards))}"
 
 
 def _format_size(count: int) -> str:

@@ -26,6 +26,7 @@ from evogt_study.operations.complete import summarize
 from evogt_study.operations.progress import Listener, Progress, ProgressEvent, make_notebook_display, with_progress_file
 from evogt_study.results import finished
 from evogt_study.results.dataset import make_global_attributes, to_dataset, with_text_keys
+from evogt_study.results.index import list_shards, write_shard
 from evogt_study.results.netcdf import open_written, with_status_names, write_result
 from evogt_study.results.provenance import RunSummary, read_versions
 from evogt_study.results.table import FINISHED, RunTable
@@ -150,7 +151,7 @@ def _choose_path(output: str | Path | None, name: str) -> Iterator[Path]:
     try:
         yield path
     except KeyboardInterrupt:
-        kept = bool(finished.list_shards(finished.shard_folder(path)))
+        kept = bool(list_shards(finished.shard_folder(path)))
         raise
     finally:
         if not kept:
@@ -265,7 +266,7 @@ class StudyRun:
                 return self.compute_and_write()
             except KeyboardInterrupt as reason:
                 found = f"finished runs are in {self.shards}. The same command computes the rest."
-                if not finished.list_shards(self.shards):
+                if not list_shards(self.shards):
                     found = "no new run is finished. The same command computes the rest."
                 elif not self.write:
                     found = (
@@ -368,7 +369,7 @@ class StudyRun:
                 is_described = True
             records = table.check(computed)
             # on disk before it counts: a run that is reported as finished survives a crash
-            finished.write_shard(self.shards, records)
+            write_shard(self.shards, records)
             if self.runs.exists():
                 is_ok = dict(zip(records.keys, records.status == Status.ok, strict=True))
                 remove_run_files(self.runs, is_ok, keeps=self.study.model.keep)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -22,61 +21,23 @@ from evogt_study.errors import DamagedResultError, InputError, PilotError, Resul
 from evogt_study.methods.code import find_declared_code
 from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, make_global_attributes, to_dataset, to_records
-from evogt_study.results.index import (
-    Index,
-    Inspection,
-    append_index,
-    check_file,
-    find_damage,
-    inspect,
-    pack_records,
-    read_index,
-)
+from evogt_study.results.index import Index, check_file, list_shards, read_index, read_shard, write_shard
 from evogt_study.results.provenance import read_package_version
 from evogt_study.results.table import FINISHED, NOT_OK, RunTable
 from evogt_study.schema.records import VARIABLE, RunRecords
 from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
 from evogt_study.storage import files
-from evogt_study.storage.arrays import MAX_SLAB_VALUES, PieceFile, close_files, iterate_slabs
+from evogt_study.storage.arrays import MAX_SLAB_VALUES, close_files, iterate_slabs
 from evogt_study.storage.files import description_path, parse_json, read_bytes, store_folder
 from evogt_study.storage.files import shard_folder as shard_folder
 from evogt_study.study.case_space import Keys, ParameterTable
 from evogt_study.study.plan import Plan, choose_parameters, fill_until_precise
 from evogt_study.study.study import Study, describe_changes
 
+# errors in reading a description that this package did not write
 UNUSABLE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""Errors in reading a description that this package did not write."""
-SUFFIX = ".shard"
 PART_BYTES = 2**22  # bytes of a result that are in memory at the same time, at least one run
 KeyFilter = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]  # returns which of several keys are wanted
-
-
-def list_shards(folder: Path) -> list[Path]:
-    """Return the shards in `folder`, in the order of their names."""
-    return sorted(folder.glob(f"*{SUFFIX}"))
-
-
-def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
-    """Write `records` to a new shard in `folder`, and read their arrays from it afterwards.  Raises ResultError."""
-    # named by content: a batch that is computed twice writes the same file, so no run counts twice
-    path = folder / f"{sha256(','.join(records.keys).encode()).hexdigest()[:20]}{SUFFIX}"
-    try:
-        files.make_folder(folder)
-        with files.write_atomically(path) as temporary, temporary.open("w+b") as file:
-            append_index(file, PieceFile(path), Index({"": pack_records(records)}, {}, about=about))
-    except OSError as error:
-        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
-    return path
-
-
-def read_shard(path: Path, is_checked: Callable[[Keys], bool] = lambda keys: True) -> Index:
-    """Return the index of a shard.  Check its bytes if `is_checked` accepts its run keys.  Raises ResultError."""
-    index = read_index(path)
-    if index is None or "" not in index.phases:
-        raise DamagedResultError(f"{path} is damaged: it has no valid index")
-    for found in find_damage(path, index) if is_checked(index.keys) else ():
-        raise DamagedResultError(f"{path} is damaged: {found}")
-    return index
 
 
 # the description first: the next run reuses shards without a description, but a description without shards would look
@@ -93,9 +54,8 @@ def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> 
     remove_empty(folder)
 
 
-# an empty folder would look like a folder with runs
 def remove_empty(folder: Path) -> None:
-    """Remove a folder if it is empty."""
+    """Remove a folder if it is empty, since it would look like a folder with runs."""
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
 
@@ -184,31 +144,21 @@ class ShardFolder:
 RunSource = ResultFile | ShardFolder  # a place with finished runs of any study
 
 
-def find_sources(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
-    """Yield the results, stores and shard folders in `folder`, except the files of `result`."""
+def find_sources(place: Path, result: Path | None = None) -> Iterator[RunSource]:
+    """Yield the sources at a result, a store or a folder, except the files of `result`.  Raises InputError."""
+    if result is None and not place.exists():
+        raise InputError(f"`reuse_from` must be an existing result or a folder of results, got {place}")
     own = () if result is None else {path.resolve() for path in (result, shard_folder(result), store_folder(result))}
-    paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
-    paths = [path for path in paths if path.resolve() not in own]  # a link to the result is the result
-    for path in paths:
-        if path.suffix in files.RESULT_SUFFIXES[:-1] and path.is_file():
+    is_folder = place.is_dir() and place.suffix not in files.FOLDERS_OF_SHARDS
+    paths = sorted(place.glob("[!.]*")) if is_folder else [place]
+    for path in (path for path in paths if path.resolve() not in own):  # a link to the result is the result
+        if path.suffix in files.FOLDERS_OF_SHARDS and path.is_dir():
+            yield ShardFolder(path)
+        elif path.is_file() and (not is_folder or path.suffix in files.RESULT_SUFFIXES[:-1]):
             source = ResultFile(path)
             with suppress(ResultError):  # a file without a valid index is used only if the user names it
                 if result is None or source.index is not None:
                     yield source
-        elif path.suffix in files.FOLDERS_OF_SHARDS and path.is_dir():
-            yield ShardFolder(path)
-
-
-def find_sources_at(path: Path) -> Iterator[RunSource]:
-    """Yield the sources at `path`, which is a result, a store or a folder.  Raises InputError for other paths."""
-    if path.suffix in files.FOLDERS_OF_SHARDS and path.is_dir():
-        yield ShardFolder(path)
-    elif path.is_dir():
-        yield from find_sources(path)
-    elif path.is_file():
-        yield ResultFile(path)
-    else:
-        raise InputError(f"`reuse_from` must be an existing result or a folder of results, got {path}")
 
 
 class FinishedRuns:
@@ -221,11 +171,10 @@ class FinishedRuns:
 
     def __init__(self, study: Study, path: Path, others: Sequence[Path] = (), *, check: bool = True) -> None:
         self.study, self.path, self.check = study, path, check
-        # first: the result of another study is an error
-        self.history, self._before = _read_earlier(study, path, check)
+        self.history, self._before = _read_earlier(study, path, check)  # first: it refuses another study's result
         self.shards = ShardFolder(shard_folder(path))
         self.earlier_shards = frozenset(list_shards(self.shards.path))
-        self.others = [source for place in others for source in find_sources_at(place)]
+        self.others = [source for place in others for source in find_sources(place)]
         self.left_out: dict[Path, ResultError] = {}
         self.reused: dict[str, dict[Path, int]] = {}
         self.tables: dict[str, RunTable] = {}
@@ -338,9 +287,8 @@ class FinishedRuns:
                     count += int(np.count_nonzero(is_new))
         return count
 
-    # called once the result is on disk: until then its shards are the only copy of new runs
     def discard_shards(self) -> None:
-        """Remove the shards of the result, and the shards of the store whose runs the result now has."""
+        """Remove the shards of the written result, and the shards of the store whose runs the result now has."""
         # shards of another format stay. Damaged shards have nothing that can be read
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedResultError)}
         remove_shards(self.shards.path, foreign, description_path(self.path))
@@ -369,16 +317,14 @@ def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str]
         return {}, {}
     with _explain_conflict(), netcdf.open_phases(path) as groups:
         attributes = groups[MAIN].attrs
-        inspected = inspect(path) if check else Inspection([], [])
-        if inspected.broken:
-            raise DamagedResultError(f"in {path} {inspected.broken[0]}. List all damage with `evogt verify`")
+        changed = check_file(path, accepts_changes=True) if check else []
         history = {phase: str(data.attrs.get("history", "")) for phase, data in groups.items()}
     if (name := attributes.get("id", "")) != study.name:
         raise ResultError(
             f"{path} is the result of the study {name!r}, not of {study.name!r}. Choose another output file."
         )
-    if inspected.changed:
-        warn(f"{path}: {'; '.join(inspected.changed)}. The study reuses the runs in this state", StoreWarning)
+    if changed:
+        warn(f"{path}: {'; '.join(changed)}. The study reuses the runs in this state", StoreWarning)
     names = {"study": "study", "code": DECLARATION, "version": "product_version"}
     return history, {name: str(attributes.get(attribute, "")) for name, attribute in names.items()}
 
@@ -473,11 +419,6 @@ class StoreContent:
         """Number of different runs in the store."""
         return len({key for _, keys, *_ in self.shards for key in keys.tolist()})
 
-    @property
-    def size(self) -> int:
-        """Total size of the shards in bytes."""
-        return sum(size for *_, size in self.shards)
-
 
 def read_store(result: Path) -> StoreContent:
     """Return the content of the store of a result."""
@@ -490,9 +431,8 @@ def prune_store(result: Path, before: float | None = None) -> StoreContent:
     """Remove the shards of a store, or only the shards older than the time `before`.  Return the removed shards."""
     found = read_store(result)
     gone = [each for each in found.shards if before is None or each[0].stat().st_mtime < before]
-    # damaged shards too
     for path in list_shards(found.folder) if before is None else [path for path, *_ in gone]:
-        path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)  # damaged shards too
     if before is None:
         files.remove_unfinished(found.folder)  # the caller has the lease, so no process is writing them
     remove_empty(found.folder)

@@ -15,8 +15,10 @@ import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from errno import ENOMEM
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -29,7 +31,7 @@ from evogt_study.results.provenance import END, MAGIC, RunSummary, append_summar
 from evogt_study.schema.records import COORDINATE, RunRecords, Stack
 from evogt_study.schema.variables import MAIN, PREFIX, Status
 from evogt_study.storage.arrays import RAW, Form, Packed, PieceBuffer, PieceFile, to_file_dtype, unpack_bytes
-from evogt_study.storage.files import checksum
+from evogt_study.storage.files import checksum, make_folder, write_atomically
 from evogt_study.storage.hdf5 import HDF5_LOCK, NO_VARIABLE
 from evogt_study.study.case_space import MAX_CASES, Keys
 
@@ -39,12 +41,13 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, Runti
 MAX_DEFLATE_RATIO = 1032  # most bytes that one byte of DEFLATE can encode: 258 in two bits
 REFERENCE_BYTES = 16  # bytes of the file for a string that is stored by itself
 MAX_WHOLE_BYTES = 256 * 2**20  # largest variable that xarray reads in one piece when it opens a file, such as strings
+# attributes in which HDF5 and NetCDF store dimensions
 STRUCTURE_ATTRIBUTES = ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates")
-"""Names of attributes in which HDF5 and NetCDF store dimensions."""
 NO_INDEX = "the file has no valid index: another program has changed it, or its end is damaged"
 MIN_CHECK_SECONDS = 60
 BYTES_PER_SECOND = 5_000_000  # checking a file without an index may take one second more for this size
 _BLOCK_BYTES = 2**20
+SUFFIX = ".shard"
 DIGESTS = "content_digests"  # global attribute: the `hash_variable` of each variable, as JSON
 
 
@@ -350,6 +353,34 @@ def find_damage(path: Path, index: Index) -> Iterator[str]:
             yield "the file is damaged: the checksum of its attributes and structure does not match"
 
 
+def list_shards(folder: Path) -> list[Path]:
+    """Return the shards in `folder`, in the order of their names."""
+    return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
+    """Write `records` to a new shard in `folder`, and read their arrays from it afterwards.  Raises ResultError."""
+    # named by content: a batch that is computed twice writes the same file, so no run counts twice
+    path = folder / f"{sha256(','.join(records.keys).encode()).hexdigest()[:20]}{SUFFIX}"
+    try:
+        make_folder(folder)
+        with write_atomically(path) as temporary, temporary.open("w+b") as file:
+            append_index(file, PieceFile(path), Index({"": pack_records(records)}, {}, about=about))
+    except OSError as error:
+        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+    return path
+
+
+def read_shard(path: Path, is_checked: Callable[[Keys], bool] = lambda keys: True) -> Index:
+    """Return the index of a shard.  Check its bytes if `is_checked` accepts its run keys.  Raises ResultError."""
+    index = read_index(path)
+    if index is None or "" not in index.phases:
+        raise DamagedResultError(f"{path} is damaged: it has no valid index")
+    for found in find_damage(path, index) if is_checked(index.keys) else ():
+        raise DamagedResultError(f"{path} is damaged: {found}")
+    return index
+
+
 # --- files that another program has changed ---------------------------------------------------------------------------
 
 
@@ -387,11 +418,12 @@ def inspect(path: Path) -> Inspection:
     return Inspection(**json.loads(done.stdout))
 
 
-def check_file(path: Path) -> None:
-    """Raise DamagedResultError if a result is damaged, or if another program has changed its runs."""
+def check_file(path: Path, *, accepts_changes: bool = False) -> list[str]:
+    """Return a line for each change by another program.  Raises DamagedResultError for damage, or a changed run."""
     found = inspect(path)
-    for problem in (*found.broken, *(line for line in found.changed if line != NO_INDEX)):
+    for problem in (*found.broken, *(line for line in found.changed if line != NO_INDEX and not accepts_changes)):
         raise DamagedResultError(f"in {path} {problem}. List all damage with `evogt verify`")
+    return found.changed
 
 
 def read_in_full(path: Path) -> Inspection:
@@ -477,7 +509,12 @@ def check_sizes(path: Path) -> None:
 
 
 def explain_unreadable(path: Path, error: Exception) -> ResultError:
-    """Return the error for a file that is no result, with a remedy for study files and scripts."""
+    """Return the error for a file that cannot be read, with a remedy for study files and scripts."""
+    lacks_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
+    if lacks_memory or "Memory allocation" in str(error):  # NetCDF's own text
+        return ResultError(f"there is not enough memory to read {path}")
+    if isinstance(error, ResultError):
+        return error
     if path.is_dir() or any(text in str(error) for text in ("Unknown file format", "signature not found")):
         study = ". Write its result with `evogt run`, and give the result here"
         remedy = {".toml": study, ".py": ". Run the script with `python`"}.get(path.suffix.lower(), "")

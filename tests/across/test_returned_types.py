@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 import evogt_study as evs
-from evogt_study.results.finished import shard_folder, write_shard
+from evogt_study.results.finished import shard_folder
+from evogt_study.results.index import write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here

@@ -13,7 +13,8 @@ import psutil
 import pytest
 from helpers import eventually, read_study
 
-from evogt_study.results.finished import list_shards, shard_folder
+from evogt_study.results.finished import shard_folder
+from evogt_study.results.index import list_shards
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import lock_result
 from evogt_study.workers.dask_executor import defer_signals

@@ -16,7 +16,8 @@ import pytest
 from evogt_study.errors import ResultError
 from evogt_study.methods import code as user_code
 from evogt_study.methods import loading as methods
-from evogt_study.results.finished import shard_folder, write_description, write_shard
+from evogt_study.results.finished import shard_folder, write_description
+from evogt_study.results.index import write_shard
 from evogt_study.results.netcdf import SCHEMA_VERSION, read_result
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import plan_study

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from conftest import write_computed_result
 
-from evogt_study.results.finished import shard_folder, write_description, write_shard
+from evogt_study.results.finished import shard_folder, write_description
+from evogt_study.results.index import write_shard
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here

@@ -132,7 +132,8 @@ def test_a_bug_in_ones_own_method_is_mended_and_failed_runs_are_in_nobodys_way(e
 
 def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, client, own_study, result_of, tmp_path):
     """As a command leaves them that was stopped."""
-    from evogt_study.results.finished import write_description, write_shard
+    from evogt_study.results.finished import write_description
+    from evogt_study.results.index import write_shard
     from evogt_study.study.plan import plan_study
     from evogt_study.workers.batch import Batch, compute_here
 

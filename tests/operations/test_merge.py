@@ -11,7 +11,8 @@ import evogt_study as evs
 from evogt_study.errors import InputError, ResultError, StoreWarning
 from evogt_study.operations.merge import merge
 from evogt_study.operations.verify import verify
-from evogt_study.results.finished import shard_folder, write_description, write_shard
+from evogt_study.results.finished import shard_folder, write_description
+from evogt_study.results.index import write_shard
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.storage.lease import lock_result

@@ -15,7 +15,8 @@ import evogt_study as evs
 from evogt_study import pde
 from evogt_study.errors import PilotError
 from evogt_study.plots.axis_plots import find_pilot_choice
-from evogt_study.results.finished import shard_folder, write_shard
+from evogt_study.results.finished import shard_folder
+from evogt_study.results.index import write_shard
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.study.plan import plan_study

@@ -7,7 +7,8 @@ from helpers import PARABOLA, PILOTED
 
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
-from evogt_study.results.finished import read_finished_runs, remove_shards, shard_folder, write_description, write_shard
+from evogt_study.results.finished import read_finished_runs, remove_shards, shard_folder, write_description
+from evogt_study.results.index import write_shard
 from evogt_study.study.plan import choose_parameters, plan_study
 from evogt_study.workers.batch import Batch, compute_here
 

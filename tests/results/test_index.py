@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import evogt_study as evs
 from evogt_study.errors import DamagedResultError, StoreWarning
 from evogt_study.results import index, netcdf
-from evogt_study.results.finished import ResultFile, read_shard, shard_folder, write_shard
-from evogt_study.results.index import NO_INDEX, inspect, pack_records, read_index
+from evogt_study.results.finished import ResultFile, shard_folder
+from evogt_study.results.index import NO_INDEX, inspect, pack_records, read_index, read_shard, write_shard
 from evogt_study.storage.arrays import LARGE_BYTES, Packed, iterate_slabs, pack, unpack
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here

@@ -15,7 +15,8 @@ from hypothesis.extra import numpy as arrays
 
 import evogt_study as evs
 from evogt_study.methods.function import to_record
-from evogt_study.results.finished import shard_folder, write_shard
+from evogt_study.results.finished import shard_folder
+from evogt_study.results.index import write_shard
 from evogt_study.schema.records import RunRecords, stack_records
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import plan_study

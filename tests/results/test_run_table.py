@@ -166,7 +166,7 @@ def test_cases_with_equal_keys_are_filled_by_one_record():
     """
     plan = plan_study(Study.from_text(text))[-1]
     table = RunTable(plan)
-    assert plan.count == 6
+    assert plan.space.count == 6
     assert len(table.missing()) == 4
     cases = {case.key: case for case in plan.cases()}
     table.add(compute_here(Batch.of(plan.spec, list(cases.values()))))

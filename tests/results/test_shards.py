@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, ResultError
-from evogt_study.results.finished import ShardFolder, read_shard, remove_shards, write_shard
-from evogt_study.results.index import pack_records
+from evogt_study.results.finished import ShardFolder, remove_shards
+from evogt_study.results.index import pack_records, read_shard, write_shard
 from evogt_study.results.netcdf import write_result
 from evogt_study.study.plan import plan_study
 from evogt_study.study.study import Study

@@ -18,8 +18,8 @@ from evogt_study.results.finished import (
     remove_shards,
     shard_folder,
     write_description,
-    write_shard,
 )
+from evogt_study.results.index import write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.storage.files import make_process_mark, remove_unfinished, write_atomically
 from evogt_study.study.plan import plan_study

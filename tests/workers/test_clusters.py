@@ -23,7 +23,8 @@ from helpers import eventually, read_study
 
 import evogt_study as evs
 from evogt_study.errors import InputError, SweepError
-from evogt_study.results.finished import list_shards, read_shard, shard_folder
+from evogt_study.results.finished import shard_folder
+from evogt_study.results.index import list_shards, read_shard
 from evogt_study.schema.variables import Status, status_codes
 from evogt_study.workers import dask_executor
 from evogt_study.workers.dask_executor import CONNECTION_LOST

@@ -9,7 +9,8 @@ import pytest
 from helpers import eventually, read_study
 
 import evogt_study as evs
-from evogt_study.results.finished import list_shards, shard_folder
+from evogt_study.results.finished import shard_folder
+from evogt_study.results.index import list_shards
 from evogt_study.schema.variables import Status, status_codes
 
 pytestmark = pytest.mark.long

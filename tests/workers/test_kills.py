@@ -13,7 +13,8 @@ import psutil
 import pytest
 from helpers import read_study
 
-from evogt_study.results.finished import list_shards, shard_folder
+from evogt_study.results.finished import shard_folder
+from evogt_study.results.index import list_shards
 from evogt_study.schema.variables import Status, status_codes
 
 pytestmark = pytest.mark.long

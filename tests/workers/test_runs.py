@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import evogt_study as evs
 from evogt_study.errors import StudyError, SweepError
 from evogt_study.operations.run import run_task
-from evogt_study.results.finished import list_shards, shard_folder
+from evogt_study.results.finished import shard_folder
+from evogt_study.results.index import list_shards
 from evogt_study.schema.variables import status_codes
 from evogt_study.workers.runner import RunOptions
 
