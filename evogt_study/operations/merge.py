@@ -221,7 +221,7 @@ def _join_choices(study: Study, phase: str, choice: Pilot, sources: Sequence[Run
                     f"{path} and {join_values(candidate)} in {source.path}. Run one {phase}, and give its choice to "
                     "the other studies in [[when]] rules."
                 )
-    missing = next((at for at in choice.choose_first_candidates(study.space).table if at not in table), None)
+    missing = next((at for at in choice.candidates if at not in table), None)
     if missing is not None:
         raise ResultError(
             f"no file has a {phase}'s choice of `{names}` for {describe(missing)}, but {study.file} needs it. Run this "

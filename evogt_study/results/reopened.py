@@ -29,7 +29,6 @@ from evogt_study.study.study import Study
 
 CODE_OPTION = "--code FILE.py"
 WRITE_STUDY_REMEDY = 'Write the study with study.to_file("STUDY.toml"), and run it with `evogt run STUDY.toml`'
-"""Remedy for a study whose function is not in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +225,7 @@ def read_choice(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Pa
         key = tuple(text_label(axis.values[i]) for axis, i in zip(axes, found, strict=True) if i is not None)
         if len(key) < len(axes):
             continue  # a point that is not part of `study`
-        candidates, texts = choice.find_candidates(key), [str(column[position]) for column in columns]
+        candidates, texts = choice.candidates[key], [str(column[position]) for column in columns]
         fitting = [each for each in candidates if None not in map(find_value, [(value,) for value in each], texts)]
         if not fitting:
             wanted, got = ", ".join(map(join_values, candidates)), join_values(texts)

@@ -12,7 +12,7 @@ import math
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -40,24 +40,17 @@ if TYPE_CHECKING:  # readers of a result need plans, but not pydantic
     from evogt_study.study.reading import Resources, SourceLocation, StudyReader
     from evogt_study.study.study import Study
 
-Order = npt.NDArray[np.int64]
-"""An order of all points of a space, given by their numbers."""
+Order = npt.NDArray[np.int64]  # an order of all points of a space, given by their numbers
 Work = npt.NDArray[np.float64]
-"""Estimated seconds of each case, in the shape of a space.  Axes without influence have length 1.  A point without a
-case is NaN."""
-OWN_STAGE = "run"
-"""Name of the stage that cases never share."""
-MAX_COMBINATIONS = 1_000
-"""Largest number of combinations for which the work is estimated, in 0.1 s.  More make the work unknown."""
-MAX_COUNTED_CASES = 10_000
-"""Largest number of cases for which shared stages are counted.  In a larger study, only the first cases count."""
+"""Estimated seconds of each case in the shape of a space, NaN without a case.  Axes without influence have length 1."""
+OWN_STAGE = "run"  # name of the stage that cases never share
+MAX_COMBINATIONS = 1_000  # largest number of combinations for which the work is estimated, in 0.1 s
+MAX_COUNTED_CASES = 10_000  # largest number of cases for which shared stages are counted
 MAX_WORK_RATIO = 8.0
-"""Largest ratio of the longest to the shortest estimated work at which runs are ordered by seed.  A batch of long runs
-whose size is chosen for the shortest run then takes 6 s instead of 0.7 s."""
-Labels = tuple[str, ...]
-"""Values of a setup as strings, one for each axis except the seed."""
-Candidate = tuple[Value, ...]
-"""One value for each parameter that the pilot chooses."""
+"""Largest ratio of the longest to the shortest estimated work at which runs are ordered by seed.  For larger ratios, a
+batch of long runs whose size is chosen for the shortest run takes 6 s instead of 0.7 s."""
+Labels = tuple[str, ...]  # values of a setup as strings, one for each axis except the seed
+Candidate = tuple[Value, ...]  # one value for each parameter that the pilot chooses
 SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precision_reason"
 """Names of coordinates with the number of seeds, the half width and the reason to stop of each setup."""
 _PERCENT = re.compile(r"\s*([0-9.eE+-]+)\s*%\s*")
@@ -81,31 +74,16 @@ class Phase:
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """Choice of the candidate with the best mean of `minimise` over the pilot seeds and the axes that are not in `by`.
-
-    The keys of `candidates` are the values of the first axis in `by`, or None for one common list.
-    """
+    """Choice of the best candidate at each point of the axes `by`, by the mean of `minimise` over all other axes."""
 
     parameters: tuple[str, ...]
     minimise: str
     by: tuple[str, ...]
-    candidates: Mapping[str | None, tuple[Candidate, ...]]
+    candidates: Mapping[Labels, tuple[Candidate, ...]]
     better: str = ""
 
-    def find_candidates(self, key: tuple[str, ...]) -> tuple[Candidate, ...]:
-        """Return the candidates for one combination of values of the axes `by`."""
-        return self.candidates[None if None in self.candidates else key[0]]
 
-    def choose_first_candidates(self, space: CaseSpace) -> ParameterTable:
-        """Return the first candidates as a provisional choice before the pilot runs."""
-        labels = [[text_label(value) for value in space.axis(name).values] for name in self.by]
-        table = {key: self.find_candidates(key)[0] for key in itertools.product(*labels)}
-        return ParameterTable(self.parameters, self.by, table)
-
-
-def read_pilot(
-    table: PilotTable, space: CaseSpace, declared: StudyReader, constants: Collection[str], better: str
-) -> Phase:
+def read_pilot(table: PilotTable, space: CaseSpace, declared: StudyReader, better: str) -> Phase:
     """Read the ``[pilot]`` section and check it against the main phase.  Raises StudyError."""
     place, by, parameters = declared.locate("pilot"), table.by, table.parameters
     if CANDIDATE in declared.method.parameters:
@@ -119,7 +97,7 @@ def read_pilot(
     if not parameters or len({*parameters}) != len(parameters):
         raise place.at("parameter").error(f"`parameter` must name different parameters, got {shorten(parameters)}")
     rules = space_without_formulas.dependent_parameters
-    given = {"axes": (*space.names, *space.columns), "when": rules, "constants": tuple(constants)}
+    given = {"axes": (*space.names, *space.columns), "when": rules, "constants": tuple(declared.table.constants)}
     for name in parameters:
         declared.check_name(name, place.at("parameter"))
         for section in (section for section, names in given.items() if name in names):
@@ -141,21 +119,20 @@ def read_pilot(
     numbers = tuple(range(max(len(values) for values in candidates.values())))
     others = tuple(axis for axis in space.axes if axis.name != SEED)
     entries = {
-        (() if key is None else (key,)) + (text_label(number),): candidate
-        for key, listed in candidates.items()
-        for number, candidate in enumerate(listed)
+        (*key, text_label(number)): each for key, listed in candidates.items() for number, each in enumerate(listed)
     }
-    over = (CANDIDATE,) if None in candidates else (by[0], CANDIDATE)
+    over = (*by[:1], CANDIDATE) if isinstance(table.candidates, dict) else (CANDIDATE,)
     chosen = ParameterTable(tuple(parameters), over, entries)
     pilot_space = replace(space, axes=(*others, Axis(CANDIDATE, numbers, {}), Axis(SEED, seeds)), chosen=(chosen,))
     if pilot_space.size > MAX_CASES:
         raise place.error(f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,}")
-    return Phase(PILOT, pilot_space, Pilot(tuple(parameters), table.minimise, tuple(by), candidates, better))
+    keys = itertools.product(*([text_label(value) for value in space.axis(name).values] for name in by))
+    of_keys = {key: candidates[key[: len(over) - 1]] for key in keys}
+    return Phase(PILOT, pilot_space, Pilot(tuple(parameters), table.minimise, tuple(by), of_keys, better))
 
 
-def _read_candidates(
-    table: PilotTable, space: CaseSpace, declared: StudyReader
-) -> dict[str | None, tuple[Candidate, ...]]:
+def _read_candidates(table: PilotTable, space: CaseSpace, declared: StudyReader) -> dict[Labels, tuple[Candidate, ...]]:
+    """Return the candidates by the value of the first axis in `by`, or one list with an empty key."""
     place, names = declared.locate("pilot.candidates"), table.parameters
     if isinstance(table.candidates, dict):
         if not table.by:
@@ -165,12 +142,12 @@ def _read_candidates(
         if set(table.candidates) != set(wanted):
             message = f"`candidates` must have a list for each {axis.name} ({', '.join(wanted)})"
             raise place.error(f"{message}, got {', '.join(table.candidates) or 'none'}")
-    found: dict[str | None, tuple[Candidate, ...]] = {}
-    for key, raw in table.candidates.items() if isinstance(table.candidates, dict) else [(None, table.candidates)]:
-        here = place if key is None else place.at(key)
+    found: dict[Labels, tuple[Candidate, ...]] = {}
+    lists = table.candidates.items() if isinstance(table.candidates, dict) else [((), table.candidates)]
+    for label, raw in lists:
+        key, here = ((label,), place.at(label)) if isinstance(label, str) else ((), place)
         if isinstance(table.parameter, str):
             values = declared.read_values(table.parameter, raw, here)
-            # for equal means, the pilot chooses the smaller candidate
             if not values or not all(map(is_number, values)):
                 raise here.mistake("numbers", raw, name="candidates")
             found[key] = tuple((value,) for value in values)
@@ -281,20 +258,18 @@ def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ..
     space, losses = table.plan.space, losses.reshape(table.plan.space.shape)
     over = tuple(axis for axis, name in enumerate(space.names) if name not in (*pilot.by, CANDIDATE))
     means = np.mean(losses, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
-    order = [name for name in space.names if name in pilot.by]
-    choice: dict[tuple[str, ...], Candidate] = {}
-    for position in np.ndindex(means.shape[:-1]):
-        at = {name: text_label(space.axis(name).values[i]) for name, i in zip(order, position, strict=True)}
-        key = tuple(at[name] for name in pilot.by)
-        candidates = pilot.find_candidates(key)
+    order = [name for name in space.names if name in (*pilot.by, CANDIDATE)]
+    means = means.transpose([order.index(name) for name in (*pilot.by, CANDIDATE)]).reshape(len(pilot.candidates), -1)
+    choice: dict[Labels, Candidate] = {}
+    for (key, candidates), own in zip(pilot.candidates.items(), means, strict=True):
         usable = [
             (float(mean), float(each[0]) if len(each) == 1 else 0.0, number)  # type: ignore[arg-type]  # checked when read
-            for number, (each, mean) in enumerate(zip(candidates, means[position], strict=False))
+            for number, (each, mean) in enumerate(zip(candidates, own, strict=False))
             if np.isfinite(mean)
         ]
         if not usable:
-            wanted = f"`{join_values(pilot.parameters)}`" + " for " * bool(at)
-            wanted += ", ".join(f"{name} = {label}" for name, label in at.items())
+            wanted = f"`{join_values(pilot.parameters)}`" + " for " * bool(key)
+            wanted += ", ".join(f"{name} = {label}" for name, label in zip(pilot.by, key, strict=True))
             reason = f"each of the {len(candidates)} candidates has a run that is not ok{most}"
             raise PilotError(f"the pilot cannot choose {wanted}: {reason}")
         choice[key] = candidates[min(usable)[2]]
@@ -362,7 +337,6 @@ def find_planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Parameter
 # --- run keys and order -----------------------------------------------------------------------------------------------
 
 
-# 20 of SHA-256's 64 digits: two of 10 million different cases share a key with a probability of 4e-11
 def compute_run_keys(method: Method, space: CaseSpace) -> Keys:
     """Compute the run key of each point as `BoundCase.key`, but bind a case once for all points of inner axes."""
     # inner axes vary only key-only parameters, have no list values and decide no other parameter
@@ -424,10 +398,8 @@ class Plan:
     phase: str
     spec: MethodSpec
     space: CaseSpace
-    folder: str = ""
-    """Folder for run folders and checkpoints, or "" if the plan has no result file."""
-    resources: Resources | None = None
-    """Needs of the runs, or None if the study does not state them."""
+    folder: str = ""  # of run folders and checkpoints, or "" if the plan has no result file
+    resources: Resources | None = None  # None if the study does not state the needs of its runs
 
     @property
     def method(self) -> Method:
@@ -505,8 +477,7 @@ class Plan:
     def trials(self, numbers: Order) -> Order:
         """Return the first case of each user function in the cases `numbers`."""
         if not isinstance(self.spec.method, Alternatives):
-            # one case, or none: True counts as 1
-            return numbers[: isinstance(self.spec.method, UserCode)]
+            return numbers[: isinstance(self.spec.method, UserCode)]  # one case, or none
         own = {label for label, part in self.spec.method.options if isinstance(part, UserCode)}
         along = self.space.names.index(METHOD)
         labels = [str(value) for value in self.space.axes[along].values]
@@ -521,11 +492,6 @@ class Plan:
             return 1
         leading = self.space.list_axes_of(self.method.stage_parameters)
         return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
-
-    @property
-    def count(self) -> int:
-        """Number of cases."""
-        return self.space.count
 
 
 def plan_phase(study: Study, phase: Phase, chosen: Sequence[ParameterTable] = ()) -> Plan:
@@ -550,7 +516,6 @@ def fill_until_precise(
     while True:
         table = fill(plan_phase(study, phase, [*chosen, precision.seeds(phase.space, counts)]))
         known = sorted(name for name, column in table.columns.items() if column.is_number)
-        # only its runs show what a user function returns
         if computing and precision.variable not in known and np.any(table.status == Status.ok):
             message = f"`variable` must be one of {', '.join(known) or 'none'}, got {shorten(precision.variable)}"
             where = f"({study.file}, precision.variable). Correct the name. The next run reuses the finished runs."
@@ -570,7 +535,6 @@ def count_needs(study: Study) -> dict[Needs, int]:
     return dict(sorted(found.items()))
 
 
-# memory, order and rough work are needed before anything runs
 def plan_study(study: Study) -> list[Plan]:
     """Plan all phases before the first run, with provisional choices."""
     spaces = study.iterate_provisional_spaces()
@@ -591,9 +555,7 @@ def order_longest_first(space: CaseSpace, leading: Iterable[str], work: Work | N
     groups = np.nansum(work, axis=inner, keepdims=True)
     shape = tuple(1 if number in inner else length for number, length in enumerate(space.shape))
     along = np.broadcast_to(-groups, shape).transpose(nesting).ravel()
-    # stable, so that groups that take equally long stay in the order in which they share stages
-    first = np.argsort(along, kind="stable")
-    return order.reshape(len(along), -1)[first].ravel()
+    return order.reshape(len(along), -1)[np.argsort(along, kind="stable")].ravel()  # stable, for shared stages
 
 
 def estimate_work(method: Method, values: Values) -> float | None:
@@ -612,8 +574,7 @@ class SharedWork:
     cases: int
     first: Mapping[float, int]
     all: Mapping[float, int]
-    growing: bool = True
-    """True if the second half of the cases needs new results of the stage."""
+    growing: bool = True  # True if the second half of the cases needs new results of the stage
 
     @property
     def distinct(self) -> int:

@@ -6,6 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -24,22 +25,18 @@ from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, is_problem, states_problem
 from evogt_study.methods.python_files import hash_depends
 from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, make_coordinate, to_json, to_plain
-from evogt_study.storage.files import MAX_STUDY_BYTES, is_utf8, read_text, write_atomically
+from evogt_study.storage.files import MAX_STUDY_BYTES, is_utf8, read_text, write_file
 from evogt_study.study.case_space import CaseSpace, ParameterTable
 from evogt_study.study.designs import DESIGN_SECTIONS, TABLE_FILES, StatedDesign, read_files
 from evogt_study.study.model import StudyModel, parse_study, suggest_reader, validate_table, write_toml
 from evogt_study.study.plan import Phase, Pilot
 from evogt_study.study.reading import FindCode, Resources, StudyReader, check_cases
 
-MIN_RANGE_LENGTH = 6
-"""Smallest number of consecutive integers that a study file gives as start and count."""
+MIN_RANGE_LENGTH = 6  # smallest number of consecutive integers that a study file gives as start and count
 _RANGE_KEYS = frozenset({"start", "count", "from", "to", "step", "scale"})
-_MERGED_SECTIONS = ("axes", "constants")
-"""Sections in which `Study.replace` changes only the named entries."""
-MAX_CHANGES = 4
-"""Largest number of changes that a message names, so that it fits on a line of a terminal."""
-_KEYS_WITHOUT_CODE = frozenset({"name", "title", "source", "publication"})
-"""Keys whose values never name code."""
+_MERGED_SECTIONS = ("axes", "constants")  # sections in which `Study.replace` changes only the named entries
+MAX_CHANGES = 4  # largest number of changes that a message names, so that it fits on a line of a terminal
+_KEYS_WITHOUT_CODE = frozenset({"name", "title", "source", "publication"})  # keys whose values never name code
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -201,8 +198,7 @@ class Study:
             source = folder / each.get("file", "")
             if "file" in each and source.is_file():  # the table keeps the content of a file that is not there
                 table[TABLE_FILES].pop(each["file"], None)
-                # relpath, since the file need not be below the folder
-                each["file"] = Path(os.path.relpath(source, there)).as_posix()
+                each["file"] = Path(os.path.relpath(source, there)).as_posix()  # it need not be below the folder
         for code in sections.codes.values():
             if code.depends:
                 table["depends"] = [os.path.relpath(Path(code.folder) / name, there) for name, _ in code.depends]
@@ -213,22 +209,13 @@ class Study:
             if path.is_file() and path.read_bytes() == text.encode():
                 return path
             raise StudyError(f"`path` must be a new file, got {path}, which has other content")
-        try:
-            with write_atomically(path) as temporary:
-                temporary.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
+        write_file(path, text.encode())
         return path
 
     @property
     def name(self) -> str:
         """The name of the study and of its result file."""
         return self.model.name
-
-    @property
-    def title(self) -> str:
-        """The title of the study."""
-        return self.model.title
 
     @cached_property
     def text(self) -> str:
@@ -337,8 +324,9 @@ class Study:
         chosen: tuple[ParameterTable, ...] = ()
         for phase in self.phases:
             yield phase.space.with_chosen(*chosen)
-            if phase.choice is not None:
-                chosen += (phase.choice.choose_first_candidates(self.space),)
+            if (pilot := phase.choice) is not None:
+                first = {key: candidates[0] for key, candidates in pilot.candidates.items()}
+                chosen += (ParameterTable(pilot.parameters, pilot.by, first),)
 
 
 def check_study(given: object) -> None:
@@ -358,9 +346,8 @@ class StudySections:
     @staticmethod
     def of(study: Study) -> StudySections:
         """Return a copy of the arguments of a study for changes."""
-        codes = study.spec.codes
-        objects = {name: data for code in codes for name, data in code.objects}
-        return StudySections(study.model.given, {code.reference: code for code in codes}, objects)
+        codes = {code.reference: code for code in study.spec.codes}
+        return StudySections(study.model.given, codes, dict(pair for code in codes.values() for pair in code.objects))
 
     def update(self, arguments: Mapping[str, Any], *, none_removes: bool = True) -> None:
         """Set arguments of `Study`.  None removes an argument, or an entry of axes or constants if `none_removes`."""
@@ -407,7 +394,7 @@ class StudySections:
             table[key] = _to_toml(key, [value] if is_one else list(value) if isinstance(value, Iterable) else value)
         elif isinstance(value, Mapping):  # candidates of a pilot are values of parameters
             plain = {name: each if name == "candidates" else to_plain(each) for name, each in value.items()}
-            table[key] = {name: _to_toml(f"{key}.{name}", each) for name, each in plain.items()}
+            table[key] = _to_toml(key, plain)
         elif isinstance(value, str) and not is_utf8(value):
             raise StudyError(f"`{key}` must be a string that UTF-8 can write, got {shorten(value)}")
         else:
@@ -514,16 +501,12 @@ def _to_toml(where: str, value: Any) -> Any:
     if is_composite(value):
         value = value.content()
     if isinstance(value, Mapping) and TYPE not in value and all(type(name) is str for name in value):
-        return {name: _to_toml(where, each) for name, each in value.items()}
+        return {name: _to_toml(f"{where}.{name}", each) for name, each in value.items()}
     if type(value) is list:
         return [_to_toml(where, each) for each in value]
-    try:
-        if isinstance(value, date):
-            with_toml = tomllib.loads(f"value = {value.isoformat()}")["value"]
-            if (with_toml, repr(with_toml)) == (value, repr(value)):
-                return value
-    except tomllib.TOMLDecodeError:
-        pass
+    with suppress(tomllib.TOMLDecodeError):
+        if isinstance(value, date) and repr(tomllib.loads(f"x = {value.isoformat()}")["x"]) == repr(value):
+            return value
     try:
         return to_json(value)
     except ValueError as error:
