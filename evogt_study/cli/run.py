@@ -161,7 +161,7 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
     # the count of Dask, as in `evogt run`: it respects the limits of a container
     workers = options.workers or CPU_COUNT
     done = read_finished_runs(study, path, others=tuple(map(Path, options.reuse_from)))
-    found, lines = [], [f"study {study.name}" + (f": {study.title}" if study.title else "")]
+    found, lines = [], [f"study {study.name}" + (f": {study.model.title}" if study.model.title else "")]
     for phase, plan in zip(study.phases, plan_study(study), strict=True):
         table = None if done is None else done.tables.get(phase.name)
         found.append(forecast_phase(plan, None) if table is None else forecast_phase(table.plan, done))
@@ -175,7 +175,7 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
     if as_json:
         phases = {
             each.plan.phase: {
-                "cases": each.plan.count, "runs": len(each.plan.runs), "finished": each.n_finished,
+                "cases": each.plan.space.count, "runs": len(each.plan.runs), "finished": each.n_finished,
                 "missing": each.n_missing, "seconds": None if each.prediction is None else each.prediction.seconds,
                 "longest": None if each.prediction is None else each.prediction.longest, "memory": each.memory or None,
             }
@@ -200,12 +200,12 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
 
     plan = found.plan
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
-    holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
-    same = "" if len(plan.runs) == plan.count else f" with {len(plan.runs):,} different runs"
-    yield f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}{same}"
+    holes = "" if plan.space.count == plan.space.size else f" of {plan.space.size:,} points"
+    same = "" if len(plan.runs) == plan.space.count else f" with {len(plan.runs):,} different runs"
+    yield f"  {plan.phase}: {plan.space.count:,} cases{holes} = {axes}{same}"
     if found.n_finished:
         places = f": {found.places}" if found.places else ""
-        yield f"    {found.n_finished:,} of {plan.count:,} are finished{places}"
+        yield f"    {found.n_finished:,} of {plan.space.count:,} are finished{places}"
     for work in found.stages:
         if work.stage != OWN_STAGE:
             sample = "" if work.cases == found.n_missing else f" (among the first {work.cases:,})"

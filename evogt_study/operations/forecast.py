@@ -192,4 +192,4 @@ def estimate_worker_memory(plan: Plan) -> float:
         return 0.0
     first = next(values for values in plan.space.iterate_values(np.arange(plan.space.size)) if values is not None)
     keeping = set(plan.method.bind(first).stages) - {"problem"}  # it has no arrays
-    return WORKER_BYTES + arrays + (min(MAX_CACHE_BYTES, plan.count * arrays / 4.0) if keeping else 0.0)
+    return WORKER_BYTES + arrays + (min(MAX_CACHE_BYTES, plan.space.count * arrays / 4.0) if keeping else 0.0)

@@ -114,7 +114,6 @@ def _align_runs(
             for key, each in along.items():
                 if key == name:
                     continue
-                # the values of each run at the positions of its labels
                 old, before = cells.get(key) or each.load(), (slice(None),) * each.dims.index(name)
                 shape = list(old.values.shape)
                 shape[len(before) + 1] = len(unions[name])
@@ -283,8 +282,7 @@ def _fill_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
 
 # as objects: xarray would write NumPy's strings of one width as another type
 def _make_array(values: Sequence[Any]) -> npt.NDArray[Any]:
-    # NumPy would make floats of integers that only uint64 holds
-    unsigned = type(values[0]) is int and max(values) >= 2**63
+    unsigned = type(values[0]) is int and max(values) >= 2**63  # NumPy would make floats
     array = np.asarray(values, dtype=np.uint64 if unsigned else None)
     return array.astype(object) if array.dtype.kind == "U" else array
 
@@ -314,7 +312,7 @@ def make_global_attributes(study: Study, phase: str) -> dict[str, Any]:
     return {
         netcdf.RESULT_SCHEMA: netcdf.SCHEMA_VERSION,
         "Conventions": "CF-1.11, ACDD-1.3",
-        "title": (study.title or study.name) + (f" ({phase} runs)" if phase != MAIN else ""),
+        "title": (study.model.title or study.name) + (f" ({phase} runs)" if phase != MAIN else ""),
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
         "keywords": ", ".join(["parametric study", *(study.method.keywords or (study.name, *study.space.names))]),
         "id": study.name,
@@ -322,8 +320,7 @@ def make_global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "history": f"{now}: evogt-study {read_package_version()} ran {study.file}",
         "date_created": now,
         "product_version": read_package_version(),
-        # the text, so that a result can be run, merged and checked without its file
-        "study": study.text,
+        "study": study.text,  # so that a result can be run, merged and checked without its file
         "study_sha256": hashlib.sha256(study.text.encode()).hexdigest(),
         "study_file": study.file,
         **({DECLARATION: study.spec.declaration} if study.spec.codes else {}),

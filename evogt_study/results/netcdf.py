@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from errno import ENOMEM
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,8 +41,7 @@ CHUNK_CACHE_BYTES = 2**22  # bytes of the cache of HDF5 for each variable: at le
 MAX_LOADED_BYTES = 10**9  # bytes of a result up to which it is returned in memory
 PLAIN_BYTES = 2**14  # bytes of a variable up to which it is neither chunked nor compressed
 RECORDED_COORDINATES = "recorded_coordinates"  # global attribute: names of the coordinates that runs returned
-RETURNED_ATTRIBUTES = "returned_attributes"
-"""Name of a global attribute.  Its JSON maps attributes of returned Datasets to their names in the result."""
+RETURNED_ATTRIBUTES = "returned_attributes"  # global attribute: names of attributes of returned Datasets, as JSON
 CONCATENATED = "concatenated_from"  # global attribute of a joined result: the global attributes of its parts, as JSON
 OWN_ATTRIBUTES = (
     DIGESTS, RECORDED_COORDINATES, RETURNED_ATTRIBUTES, CONCATENATED, "merged_from",
@@ -51,8 +49,7 @@ OWN_ATTRIBUTES = (
 )  # fmt: skip
 """Names of global attributes that a result has in addition to `dataset.make_global_attributes`."""
 RESULT_SCHEMA = "result_schema"  # global attribute: version of the result schema, MAJOR.MINOR
-SCHEMA_VERSION = "2.0"
-"""Schema version of new results.  This package also reads later minor versions, which only add parts to a result."""
+SCHEMA_VERSION = "2.0"  # of new results; later minor versions, which only add parts, are read too
 SOFTWARE_SETS = "software_sets"  # attribute of `run_software`, which is an index into these version sets, as JSON
 
 
@@ -147,7 +144,12 @@ class _GroupWriter(Group):
 
     def write_values(self, name: str, variable: xr.Variable, dtype: np.dtype[Any], attributes: dict[str, Any]) -> None:
         """Write a variable from memory, another file or Dask.  Small strings are padded to one width."""
-        fill, sizes, stored, width = attributes.get("_FillValue"), _map_sizes(variable), dtype, tuple[int, ...]()
+        fill, sizes, stored, width = (
+            attributes.get("_FillValue"),
+            dict[Any, int](variable.sizes),
+            dtype,
+            tuple[int, ...](),
+        )
         if dtype.kind in "OUS":
             parts = (np.asarray(variable[slab].values) for slab in arrays.iterate_slabs(variable.shape))
             width = (max((_encode_strings(part).dtype.itemsize for part in parts), default=1),)
@@ -179,7 +181,7 @@ class _GroupWriter(Group):
         self.places += [(f"{self.phase}: `{name}`", offset, size, mark) for _, mark, offset, size in found]
 
     def add_variable(
-        self, name: str, sizes: dict[str, int], dtype: np.dtype[Any], attributes: dict[str, Any], *,
+        self, name: str, sizes: dict[Any, int], dtype: np.dtype[Any], attributes: dict[str, Any], *,
         content: npt.NDArray[Any] | None = None, chunk: tuple[int, ...] | None = None, chunks: Iterable[Chunk] = (),
     ) -> list[tuple[Any, bytes, int, int]]:  # fmt: skip
         """Add a variable.  Return the cases, the checksum, the offset and the size of each piece."""
@@ -217,7 +219,7 @@ class _GroupWriter(Group):
         form = Form(dtype, dtype, own or (math.prod(full[:axes]), *full[axes:]))
         blank = attributes.get("_FillValue", arrays.choose_padding(dtype))
         chunks = _chunks_of_runs(runs, dtype, chunk, form, blank)
-        found = self.add_variable(name, _map_sizes(variable), dtype, attributes, chunk=chunk, chunks=chunks)
+        found = self.add_variable(name, dict(variable.sizes), dtype, attributes, chunk=chunk, chunks=chunks)
         pieces = np.zeros((len(data), 1 + max((number for (_, number, _), *_ in found), default=0)), arrays.PIECE)
         for (cases, number, rows), mark, offset, size in found:
             for key, value in {"row": rows, "offset": offset, "size": size, "checksum": np.void(mark)}.items():
@@ -225,10 +227,6 @@ class _GroupWriter(Group):
         forms = [form._replace(dtype=each.dtype) for each in data.forms]
         written = replace(data[:], forms=forms, pieces=pieces, sources=[self.target])
         self.columns[name] = runs.column = replace(runs.column, data=written)
-
-
-def _map_sizes(variable: xr.Variable) -> dict[str, int]:
-    return {str(dim): size for dim, size in variable.sizes.items()}
 
 
 class RunArray(BackendArray):
@@ -361,8 +359,7 @@ def open_phases(path: Path) -> Iterator[dict[str, xr.Dataset]]:
     # locked until it is closed: if a file is open twice, the first close frees memory that HDF5 needs for strings of
     # variable length (netcdf4-python issue 1444)
     with HDF5_LOCK, ExitStack() as open_:
-        # without a cache, memory does not grow
-        groups = {MAIN: open_.enter_context(_open(path, None, cache=False))}
+        groups = {MAIN: open_.enter_context(_open(path, None, cache=False))}  # without a cache, memory does not grow
         for name in EARLIER_PHASES:
             if groups[MAIN].attrs.get(f"{name}_group") == find_group_name(name):
                 groups[name] = open_.enter_context(_open(path, find_group_name(name), cache=False))
@@ -372,7 +369,7 @@ def open_phases(path: Path) -> Iterator[dict[str, xr.Dataset]]:
             # only its text marks a RuntimeError of the library
             if isinstance(error, RuntimeError) and not str(error).startswith("NetCDF:"):
                 raise
-            raise _make_read_error(path, error) from None
+            raise index.explain_unreadable(path, error) from None
 
 
 @contextmanager
@@ -382,7 +379,7 @@ def _lock_for_reading(path: Path) -> Iterator[None]:
         with HDF5_LOCK:
             yield
     except UNREADABLE as error:
-        raise _make_read_error(path, error) from None
+        raise index.explain_unreadable(path, error) from None
 
 
 def _open(path: Path, group: str | None, chunks: Any = None, *, cache: bool = True) -> xr.Dataset:
@@ -454,13 +451,6 @@ def open_written(path: Path) -> xr.Dataset:
         return data
     with data:
         return load_result(path, data)
-
-
-def _make_read_error(path: Path, error: Exception) -> ResultError:
-    lacks_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
-    if lacks_memory or "Memory allocation" in str(error):  # NetCDF's own text
-        return ResultError(f"there is not enough memory to read {path}")
-    return error if isinstance(error, ResultError) else index.explain_unreadable(path, error)
 
 
 def read_finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:

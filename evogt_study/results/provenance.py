@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
@@ -58,7 +58,7 @@ def read_environment() -> Mapping[str, str]:
 @lru_cache(maxsize=1)
 def read_package_version() -> str:
     """Return the installed version of this package."""
-    return _find_versions(("evogt-study",))["evogt-study"]
+    return version("evogt-study")
 
 
 def hash_plan(text: str, sources: Iterable[str]) -> str:
@@ -70,24 +70,15 @@ def hash_plan(text: str, sources: Iterable[str]) -> str:
 def hash_package() -> str:
     """Return the version of this package with a hash of its code, which changes with each edit of the code."""
     folder = Path(__file__).parents[1]
-    # 8 digits, since people read it: it detects changes, not forgery
-    digest = hashlib.blake2b(digest_size=4)
+    digest = hashlib.blake2b(digest_size=4)  # 8 digits, since people read it: it detects changes, not forgery
     for path in sorted(folder.rglob("*.py")):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{read_package_version()} (code {digest.hexdigest()})"
 
 
 def _describe_versions(packages: tuple[str, ...]) -> str:
-    versions = {"python": platform.python_version(), **_find_versions(packages), "blas": _describe_blas()}
-    return json.dumps(versions, sort_keys=True)
-
-
-def _find_versions(packages: tuple[str, ...]) -> dict[str, str]:
-    found = dict.fromkeys(packages, "unknown")
-    for package in packages:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+    known = {"python": platform.python_version(), "blas": _describe_blas()}
+    return json.dumps({**known, **{package: version(package) for package in packages}}, sort_keys=True)
 
 
 # NumPy and SciPy load one library each. Its kernels for the processor decide the last digits

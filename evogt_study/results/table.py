@@ -47,8 +47,7 @@ class Shape:
         return f"a{'n' * (self.role == ATTRIBUTE)} {self.role} of {self.kind} over ({', '.join(self.dims)})"
 
 
-Shapes = dict[tuple[str, bool], Shape]
-"""Shapes by name, and True for an attribute, which may have the name of a variable."""
+Shapes = dict[tuple[str, bool], Shape]  # by name, and True for an attribute, which may have a variable's name
 
 
 def add_shapes(shapes: Shapes, axes: tuple[str, ...], stacks: Iterable[Stack]) -> str | None:

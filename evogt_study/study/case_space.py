@@ -17,14 +17,10 @@ import numpy.typing as npt
 from evogt_study.errors import InputError
 from evogt_study.schema.values import Value, Values, text_label
 
-Keys = npt.NDArray[np.bytes_]
-"""Run keys of `KEY_DIGITS` hexadecimal digits each, empty at a point without a case."""
-MAX_CASES = 10_000_000
-"""Largest number of cases of a study or of its pilot.  Their keys take 200 MB, their other metadata 250 MB."""
-MAX_REPRESENTATIVES = 20_000
-"""Largest number of points at which the rules are checked, in 0.05 s.  More points are sampled evenly."""
-BLOCK = 4096
-"""Number of cases in a block, and largest number of cached combinations of rules, which take a few MB."""
+Keys = npt.NDArray[np.bytes_]  # run keys of `KEY_DIGITS` hexadecimal digits each, empty at a point without a case
+MAX_CASES = 10_000_000  # largest number of cases of a phase, whose keys take 200 MB and other metadata 250 MB
+MAX_REPRESENTATIVES = 20_000  # largest number of points at which rules are checked, in 0.05 s, sampled evenly from more
+BLOCK = 4096  # number of cases in a block, and largest number of cached combinations of rules, which take a few MB
 
 
 @dataclass(frozen=True)
@@ -56,8 +52,7 @@ class Axis:
         return {name: values[place] for name, values in (self.columns or {}).items()}
 
 
-Match = Mapping[str, frozenset[str]]
-"""Admitted values of parameters as strings, which distinguish True and 1."""
+Match = Mapping[str, frozenset[str]]  # admitted values of parameters as strings, which distinguish True and 1
 
 
 def is_match(match: Match, values: Values) -> bool:
@@ -216,10 +211,7 @@ class CaseSpace:
         count = sum(values is not None for values in some.iterate_values(np.arange(some.size)))
         return count * (self.size // some.size)
 
-    # a few values of each axis: there may be millions of cases
-    def representatives(
-        self, extra: Iterable[str] = (), limit: int = MAX_REPRESENTATIVES
-    ) -> Iterator[dict[str, Value]]:
+    def representatives(self, extra: Iterable[str] = (), limit: int = MAX_REPRESENTATIVES) -> Iterator[Values]:
         """Yield at most `limit` points that cover the combinations of rules and all values of the `extra` axes."""
         full = {*extra, *(name for choice in self.chosen for name in choice.over)}
         some = replace(self, axes=tuple(replace(axis, values=self._select_few(axis, full)) for axis in self.axes))
@@ -238,7 +230,6 @@ class CaseSpace:
             first.setdefault(kind, value)
         return tuple(first.values())
 
-    # a new space: the one of the phase stays without the choice, so that it can be planned again
     def with_chosen(self, *choices: ParameterTable) -> CaseSpace:
         """Return a copy of the space with additional tables of chosen parameters."""
         return replace(self, chosen=(*self.chosen, *choices))

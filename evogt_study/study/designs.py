@@ -30,23 +30,16 @@ from evogt_study.study.model import PointsTable, SampleTable, SeedRange, StudyMo
 if TYPE_CHECKING:
     from evogt_study.study.reading import SourceLocation, StudyReader
 
-# exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
-# same runs everywhere
-EXPONENTIAL_DIGITS = 12
-"""Significant digits of values that are computed by exponentials, logarithms or quantiles."""
-LINEAR_DIGITS = 15
-"""Significant digits of values in equal steps, so that 0.1 + 2 * 0.1 is 0.3."""
-STEP_TOLERANCE = 1e-9
-"""Rounding tolerance as a fraction of a step, so that a range reaches `to`: 10 * 0.1 is 1."""
-MIN_DIFFERENCE = 1e-12
-"""Relative difference of two floats of an axis below which a warning names both."""
+# exp and log of different processors differ in the last bits. With 12 digits, a study has the same runs everywhere
+EXPONENTIAL_DIGITS = 12  # significant digits of values that are computed by exponentials, logarithms or quantiles
+LINEAR_DIGITS = 15  # significant digits of values in equal steps, so that 0.1 + 2 * 0.1 is 0.3
+STEP_TOLERANCE = 1e-9  # rounding tolerance as a fraction of a step, so that a range reaches `to`: 10 * 0.1 is 1
+MIN_DIFFERENCE = 1e-12  # relative difference of two floats of an axis below which a warning names both
 TABLE_FILES = "table_files"
-DELIMITERS = (";", "\t", ",")
-"""Separators of cells, which depend on the country in spreadsheets.  A table has the first one in its header."""
+DELIMITERS = (";", "\t", ",")  # possible separators of cells; a table has the first one in its header
 _BOOLEANS = {"true": True, "false": False}
-# from the narrowest: every int is a float too
 _CELL_TYPES = (int, float, lambda cell: _BOOLEANS[cell.strip().lower()])
-"""Types of a column, if all of its cells have the type.  Otherwise the cells are strings."""
+"""Types of a column, narrowest first.  If no type fits all cells, the cells are strings."""
 
 
 def round_digits(value: float, digits: int = EXPONENTIAL_DIGITS) -> float:
@@ -194,20 +187,13 @@ def parse_table(lines: Sequence[str], name: str, place: SourceLocation) -> dict[
 # --- samples --------------------------------------------------------------------------------------------------------
 
 Array = npt.NDArray[np.float64]
-Quantiles = Callable[[Array], list[Any]]
-"""Function that maps numbers in the unit interval to values."""
-_DISTRIBUTIONS = ("integers", "normal", "choice")
-"""Keys of distributions.  Without such a key, a distribution is uniform or log-uniform."""
-RULE_OPTIONS = ("second_order", "levels")
-"""Keys that only some rules have."""
-SAMPLE_STREAM = int.from_bytes(b"sample", "big")
-"""Spawn key of the streams of samples."""
-_MIN_DISTANCE = 2.0**-32
-"""Smallest distance from 0 and 1 for unbounded quantiles.  Sobol numbers are multiples of 2^-30 and may be 0."""
-MAX_DEVIATIONS = 7.0
-"""Largest normal value, in standard deviations.  The quantile of `_MIN_DISTANCE` is -6.2."""
-MAX_INTEGERS = 2**53
-"""Largest number of different integers.  Numbers in the unit interval have 53 bits."""
+Quantiles = Callable[[Array], list[Any]]  # function that maps numbers in the unit interval to values
+_DISTRIBUTIONS = ("integers", "normal", "choice")  # keys of distributions other than uniform and log-uniform
+RULE_OPTIONS = ("second_order", "levels")  # keys that only some rules have
+SAMPLE_STREAM = int.from_bytes(b"sample", "big")  # spawn key of the streams of samples
+_MIN_DISTANCE = 2.0**-32  # least distance from 0 and 1 for unbounded quantiles, since a Sobol number may be 0
+MAX_DEVIATIONS = 7.0  # largest normal value, in standard deviations: the quantile of `_MIN_DISTANCE` is -6.2
+MAX_INTEGERS = 2**53  # largest number of different integers, since numbers in the unit interval have 53 bits
 DISTRIBUTION_FORMS = (
     '{ from, to }, { from, to, scale = "log" }, { integers = { from, to } }, { normal = { mean, std } } '
     "or { choice = [...] }"
@@ -231,7 +217,6 @@ def read_sample(table: SampleTable, declared: StudyReader, place: SourceLocation
     if (table.start + table.count) * each > MAX_CASES:
         start = f", `start` = {table.start:,} included" if table.start else ""
         raise place.at("count").mistake(f"at most {MAX_CASES // each:,}{start}", table.count)
-    # before anything is drawn
     quantiles = {name: read_distribution(raw, place.at(name), rule.closed) for name, raw in parameters.items()}
     # drawn from the first point on and cut, so that the points after `start` agree with the whole sample
     points = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
@@ -284,10 +269,8 @@ def make_sample_generator(seed: int) -> np.random.Generator:
 
 def _draw_sobol(dimension: int, count: int, seed: int) -> Array:
     """Draw points (count, dimension) of a Sobol sequence with the scrambling of SciPy."""
-    # a power of two, then cut: SciPy warns of other numbers, and `warn_of_count` does this once
     engine = scipy.stats.qmc.Sobol(dimension, rng=make_sample_generator(seed))
-    points: Array = engine.random_base2(max(count - 1, 1).bit_length())[:count]
-    return points
+    return np.asarray(engine.random_base2(max(count - 1, 1).bit_length())[:count])  # SciPy warns of other numbers
 
 
 def _draw_latin_hypercube(dimension: int, count: int, seed: int) -> Array:
@@ -322,8 +305,7 @@ def _draw_morris(dimension: int, count: int, seed: int, levels: int = 4) -> Arra
     # argsort of an order is its inverse: the number of the step at which each coordinate moves
     moved = np.arange(dimension + 1)[:, None] > np.argsort(order, axis=1)[:, None, :]  # (count, d + 1, d)
     upper = moved != down[:, None, :]
-    points: Array = (lower[:, None, :] + upper * (levels // 2)) / (levels - 1)
-    return points.reshape(-1, dimension)
+    return np.reshape((lower[:, None, :] + upper * (levels // 2)) / (levels - 1), (-1, dimension))
 
 
 RULES: Mapping[str, Rule] = {
@@ -387,10 +369,8 @@ def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantile
 
 
 def _pick_integers(unit: Array, count: int) -> list[int]:
-    """Map the unit interval to integers below `count`, each with an equal part of the interval."""
-    # rules that are closed draw 1 too, which belongs to the last
-    numbers: list[int] = np.floor(unit * count).astype(int).clip(0, count - 1).tolist()
-    return numbers
+    """Map the unit interval, which may contain 1, to integers below `count` with equal parts of the interval."""
+    return list(map(int, np.floor(unit * count).clip(0, count - 1)))
 
 
 # --- all designs of a study ------------------------------------------------------------------------------------------

@@ -28,8 +28,7 @@ _DOI = re.compile(r"10\.\d{4,9}/\S+", re.ASCII)
 _ADDRESS = re.compile(r"https?://\S+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")  # of one licence: expressions of several have no address
 ORCID_ADDRESS = "https://orcid.org/"
-UNKNOWN_KEY, WHOLE_STUDY = "unknown_key", "whole_study"
-"""Types of errors for an unknown key and for inconsistent sections."""
+UNKNOWN_KEY, WHOLE_STUDY = "unknown_key", "whole_study"  # types of errors: an unknown key, and inconsistent sections
 
 
 # strict: TOML has types, and "3" in place of 3 would be a hidden mistake
@@ -44,9 +43,8 @@ class TomlTable(BaseModel):
         # first, since an unknown key may explain a missing one
         for key in raw if isinstance(raw, dict) and cls.model_config.get("extra") != "allow" else ():
             if key not in cls.model_fields:
-                raise PydanticCustomError(
-                    UNKNOWN_KEY, "{advice}", {"key": key, "advice": suggest(key, [*cls.model_fields])}
-                )
+                context = {"key": key, "advice": suggest(key, [*cls.model_fields])}
+                raise PydanticCustomError(UNKNOWN_KEY, "{advice}", context)
         return raw
 
 
@@ -88,14 +86,12 @@ class SampleTable(_ParametersTable):
     """Sampling rule: sobol, halton, latin_hypercube, random, saltelli or morris."""
     count: Annotated[int, Field(ge=1, le=MAX_CASES)]
     """Number of points, blocks (saltelli) or trajectories (morris)."""
-    # below 2^62 as all seeds
     sample_seed: Annotated[int, Field(ge=0, lt=2**62)] = 0
     """Seed of the draw, which is not the parameter `seed`."""
     start: Annotated[int, Field(ge=0, lt=MAX_CASES)] = 0
     """Number of points at the beginning that the sample leaves out."""
     second_order: bool = False
     """Add the Saltelli blocks for second-order indices."""
-    # of Morris' trajectories; 4 are usual since Morris (1991)
     levels: Annotated[int, Field(ge=2, le=1000, multiple_of=2)] = 4
     """Even number of values of each parameter in Morris trajectories."""
 
@@ -201,12 +197,11 @@ class ResourcesTable(TomlTable):
 class OutputTable(TomlTable):
     """The ``[output]`` section: recorded variables, saved times and directions."""
 
-    times: Annotated[int, Field(ge=2)] | list[float | int] = 2
+    times: Annotated[int, Field(ge=2)] | Annotated[list[float], Field(min_length=1)] = 2
     """Saved times: a list, or the number of evenly spaced times from 0 to the final time."""
     record: list[str] = []
     """Variables to record in addition to the variables of every run."""
-    # 4,097 points a direction are 17 million values of one field in 2-D, or 134 MB
-    grid: Annotated[int, Field(ge=2, le=4097)] = 65
+    grid: Annotated[int, Field(ge=2, le=4097)] = 65  # 4,097 points are 134 MB of one field in 2-D
     """Points per direction of a recorded `field`."""
     better: dict[str, Annotated[str, AfterValidator(check_better)]] = {}
     """Direction of variables: `lower`, `higher` or `nearest 0.95`.  Without a direction, no text says "best"."""
@@ -315,7 +310,6 @@ class StudyModel(TomlTable):
     """Keep the folder of each run of a command, not only of runs that fail."""
     resources: ResourcesTable | None = None
     """Memory, cores and minutes of one run."""
-    # lists and tables as defaults: pydantic gives each model a copy of its own
     depends: list[str] = []
     """Files that are part of the fingerprint of the method.  After a change, the study computes its runs again."""
     problem: str | dict[str, Any] | None = None
@@ -444,13 +438,12 @@ def suggest_reader(file: str) -> str:
         ".nc": "read a result with `evogt status`, `summary`, `plot` or `report`",
         ".py": 'run a script with `python`, or name its function in a study file with `method = "FILE.py:NAME"`',
     }
-    remedy = remedies.get(PurePath(file).suffix.lower(), "")
-    return as_sentence(remedy)
+    return as_sentence(remedies.get(PurePath(file).suffix.lower(), ""))
 
 
 _EXPECTED = {
     "model_type": "a table", "dict_type": "a table", "list_type": "a list", "string_type": "a string",
-    "int_type": "an integer", "float_type": "a number", "too_short": "given at least 1 entry",
+    "int_type": "an integer", "float_type": "a number", "too_short": "at least 1 entry long",
     "string_too_short": "not empty",
     "string_pattern_mismatch": "made of lower-case letters, digits and _",
     "string_too_long": "at most {max_length} characters long",

@@ -32,19 +32,13 @@ from evogt_study.study.plan import Phase, read_pilot, read_precision
 if TYPE_CHECKING:
     from evogt_study.study.study import Study
 
-MAX_CHECKED_CASES = 5_000
-"""Largest number of cases whose parameters the package checks before the first run, in 0.4 s for one problem."""
-_MAX_NUMBER = sys.float_info.max
-"""Largest double.  A Python integer may be larger."""
+MAX_CHECKED_CASES = 5_000  # largest number of cases whose parameters are checked before the first run, in 0.4 s
+_MAX_NUMBER = sys.float_info.max  # a Python integer may be larger
 _MEMORY = re.compile(r"(.+?)\s*([MG])B")
-_FORMULA = "formula"
-"""Key of a constant that a formula gives."""
-# NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
-MAX_AXES = 30
-FindCode = Callable[[str, Sequence[str]], UserCode]
-"""Function that returns the code for a reference ``file.py:name`` and the list `depends` of a study."""
-Columns = Mapping[str, Sequence[Value]]
-"""Values of each parameter that varies."""
+_FORMULA = "formula"  # key of a constant that a formula gives
+MAX_AXES = 30  # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2, and variables add some
+FindCode = Callable[[str, Sequence[str]], UserCode]  # of a reference ``file.py:name`` and the files in `depends`
+Columns = Mapping[str, Sequence[Value]]  # values of each parameter that varies
 
 
 @dataclass(frozen=True)
@@ -184,7 +178,6 @@ class StudyReader:
                 raise here.mistake(wanted, raw, name=name) from None
         return tuple(found)
 
-    # here, before anything runs: the result file would refuse the name when all runs are done
     def check_name(self, name: str, place: SourceLocation) -> None:
         """Raise StudyError unless `name` is a parameter with a name that the result file can use."""
         known = self.method.parameters
@@ -217,12 +210,7 @@ class StudyReader:
     def _read_spec(self) -> MethodSpec:
         stated, output, outputs = self.table.problem, self.table.output, None
         if output is not None and output.model_fields_set - {BETTER, ESTIMAND}:
-            try:
-                times = output.times if isinstance(output.times, int) else tuple(map(float, output.times))
-            except OverflowError:  # an integer beyond the range of a double
-                times = ()
-            if times == ():
-                raise self.locate("output.times").mistake("a count, or a list of at least one time", output.times)
+            times = output.times if isinstance(output.times, int) else tuple(output.times)
             outputs = Output(times, tuple(dict.fromkeys(output.record)), output.grid)
         reference = self.choices.get("method", self.table.method_reference)
         method = load_named_method(reference, lambda each: self.find_user_code(each, self.table.depends))
@@ -282,8 +270,7 @@ class StudyReader:
             if raw is None or name in self.table.model_fields_set or (name == "method" and self.table.command):
                 continue
             if isinstance(raw, list) and raw and all(isinstance(each, str) for each in raw):
-                # a function is labelled by its own name
-                raw = {each.rpartition(":")[2]: each for each in raw}
+                raw = {each.rpartition(":")[2]: each for each in raw}  # the label of a function is its name
             is_function = name == "problem" and not found and self.table.method_reference not in METHODS.own
             choices = raw.values() if isinstance(raw, dict) and not list_values(raw) else ()
             if is_function and not any(states_problem(each, folder) for each in choices):
@@ -307,7 +294,7 @@ class StudyReader:
         variable = self.method.variables.get(table.pilot.minimise)
         stated = table.output.better if table.output else {}
         better = stated.get(table.pilot.minimise, variable.better if variable is not None else "")
-        return read_pilot(table.pilot, space, self, table.constants, better), main
+        return read_pilot(table.pilot, space, self, better), main
 
     def read_resources(self) -> Resources | None:
         """Return the section `resources`, or None if the study has no such section."""
@@ -469,8 +456,7 @@ def read_formulas(constants: Mapping[str, Any], declared: StudyReader) -> tuple[
     try:
         order = list(TopologicalSorter({name: each.names for name, each in found.items()}).static_order())
     except CycleError as error:
-        # graphlib names each before what uses it; backwards each uses the next
-        names = error.args[1][::-1]
+        names = error.args[1][::-1]  # graphlib names each before what uses it
         place = declared.locate(f"constants.{names[0]}")
         raise place.error(f"formulas must not use each other, got {' -> '.join(names)}") from None
     return tuple(found[name] for name in order if name in found)
@@ -531,10 +517,9 @@ def compile_formula(
     return names, compute
 
 
-# The needs of a run decide where and when it is computed.  They are not part of the run key.
 @dataclass(frozen=True, eq=False)
 class Resources:
-    """The ``[resources]`` section of a study, with a function of the values of a case for each need."""
+    """The ``[resources]`` section, with a function of a case for each need.  Needs are not part of run keys."""
 
     formulas: Mapping[str, Callable[[Values], float]]
     queue: str

@@ -120,7 +120,7 @@ def test_a_pilot_has_the_cases_of_its_candidates_and_seeds():
     cases = list(plan.cases())
     assert plan.phase == "pilot"
     assert plan.space.size == 2 * 3 * 3
-    assert plan.count == len(cases) == (3 + 1) * 3
+    assert plan.space.count == len(cases) == (3 + 1) * 3
     assert {(c.values["dictionary"], c.values["gamma"]) for c in cases} == {
         ("transnet", 2.0), ("transnet", 4.0), ("transnet", 6.0), ("uniform_elm", 3.0),
     }  # fmt: skip

@@ -82,7 +82,7 @@ def test_a_study_shows_itself():
 def test_any_text_is_stated_as_it_is(text):
     word = text.replace("\0", "")  # of which a label has none
     study = evs.Study(lambda word: 1.0, axes={"word": [word]}, title=text)
-    assert tomllib.loads(study.text)["title"] == study.title == text
+    assert tomllib.loads(study.text)["title"] == study.model.title == text
     assert study.space.values(0)["word"] == word
 
 

@@ -82,7 +82,7 @@ LONG = {
     "an integer of 401 digits": ("pde", f"[constants]\ngamma = 1{'0' * 400}", "`gamma` must be a positive number"),
     "an integer of ten thousand digits": ("pde", f"[constants]\ngamma = 0x{'f' * 10_000}", "`gamma` must be"),
     "a name of ten thousand digits": ("pde", f"name = 0x{'f' * 10_000}", "`name` must be"),
-    "times beyond floats": ("pde", f"[output]\ntimes = [0, 1{'0' * 400}]", "`times` must be a count, or a list"),
+    "times beyond floats": ("pde", f"[output]\ntimes = [0, 1{'0' * 400}]", "`output.times[1]` must be a number"),
     "a list in lists": ("pde", f"[constants]\ngamma = {'[' * 300}{']' * 300}", "`gamma` must be"),
     "axes": (
         "pde", "\n".join(["[axes]", *(f"a{i} = [1]" for i in range(70)), "[problem]",
