@@ -320,9 +320,7 @@ def _read_earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str]
         changed = check_file(path, accepts_changes=True) if check else []
         history = {phase: str(data.attrs.get("history", "")) for phase, data in groups.items()}
     if (name := attributes.get("id", "")) != study.name:
-        raise ResultError(
-            f"{path} is the result of the study {name!r}, not of {study.name!r}. Choose another output file."
-        )
+        raise ResultError(f"{path} holds the study {name!r}, not {study.name!r}. Choose another output file.")
     if changed:
         warn(f"{path}: {'; '.join(changed)}. The study reuses the runs in this state", StoreWarning)
     names = {"study": "study", "code": DECLARATION, "version": "product_version"}

@@ -518,9 +518,8 @@ def explain_unreadable(path: Path, error: Exception) -> ResultError:
     if path.is_dir() or any(text in str(error) for text in ("Unknown file format", "signature not found")):
         study = ". Write its result with `evogt run`, and give the result here"
         remedy = {".toml": study, ".py": ". Run the script with `python`"}.get(path.suffix.lower(), "")
-        return ResultError(
-            f"cannot read {path} as NetCDF: it is {'a folder' if path.is_dir() else 'another kind of file'}{remedy}"
-        )
+        kind = "a folder" if path.is_dir() else "another kind of file"
+        return ResultError(f"cannot read {path} as NetCDF: it is {kind}{remedy}")
     return ResultError(f"cannot read {path} as NetCDF: {error}")
 
 

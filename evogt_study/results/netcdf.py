@@ -163,9 +163,8 @@ class _GroupWriter(Group):
             dtype, stored, sizes[f"string{width[0]}"] = np.dtype(f"S{width[0]}"), np.dtype("S1"), width[0]
             attributes["_Encoding"] = "utf-8"
         if variable.size * dtype.itemsize <= PLAIN_BYTES or not variable.ndim:
-            found = self.add_variable(
-                name, sizes, stored, attributes, content=_to_stored(dtype, fill, np.asarray(variable.values))
-            )
+            content = _to_stored(dtype, fill, np.asarray(variable.values))
+            found = self.add_variable(name, sizes, stored, attributes, content=content)
         else:
             chunk = arrays.choose_chunk_shape(variable.shape, dtype.itemsize)
             blank = arrays.choose_padding(dtype) if fill is None else fill
@@ -276,13 +275,10 @@ def _chunks_of_runs(
         # missing integers have the fill value of this file, which the old one may not have
         is_same &= data.forms[data.form[first]][1:] == form[1:] and (is_full or dtype.kind == "f")
         source = data.sources[pieces["file"][0]]
-        is_whole = is_large or (
-            isinstance(source, PieceFile) and source.chunk_runs.get(int(pieces["offset"][0])) == len(cases)
-        )
-        if is_same and is_whole:
-            contents = [
-                (data.read_piece(each), each["checksum"].tobytes()) for each in data.pieces[first, : len(places)]
-            ]
+        n_runs = source.chunk_runs.get(int(pieces["offset"][0])) if isinstance(source, PieceFile) else None
+        if is_same and (is_large or n_runs == len(cases)):
+            known = data.pieces[first, : len(places)]
+            contents = [(data.read_piece(each), each["checksum"].tobytes()) for each in known]
         elif is_large:
             parts = arrays.iterate_chunks(data.read_row(first).astype(dtype), tail, blank)
             contents = [(pack(part), b"") for part in parts]

@@ -91,12 +91,11 @@ def _describe_blas() -> str:
         import scipy.linalg.blas
     else:
         ctypes.CDLL(str(library))
-    libraries = {
-        f"{info.get('internal_api')} {info.get('version')} {info.get('architecture', '')}".strip()
-        for info in threadpool_info()
-        if info.get("user_api") == "blas"
+    every = [info for info in threadpool_info() if info.get("user_api") == "blas"]
+    texts = {
+        f"{info.get('internal_api')} {info.get('version')} {info.get('architecture', '')}".strip() for info in every
     }
-    return "; ".join(sorted(libraries)) or "unknown"
+    return "; ".join(sorted(texts)) or "unknown"
 
 
 # --- summary of a result: before the index, with the checksum of all earlier bytes -----------------------------------

@@ -173,14 +173,11 @@ class RunTable:
         sets = {text: position for position, text in enumerate(self.software_sets)}
         software = np.array([sets.setdefault(text, len(sets)) for text in records.software], dtype=np.int32)
         self.software_sets, self.software[case] = list(sets), software[number]
-        places = dict[int, tuple[Any, Any]]()
         for stack in records.stacks:
-            if id(stack.rows) not in places:  # most variables share the rows
-                place_of = np.full(len(records.keys), -1)  # -1: the record has no value of this variable
-                place_of[stack.rows] = np.arange(len(stack.rows))
-                place = place_of[number]
-                places[id(stack.rows)] = case[place >= 0], place[place >= 0]
-            own, place = places[id(stack.rows)]  # in the order of the plan
+            place_of = np.full(len(records.keys), -1)  # -1: the record has no value of this variable
+            place_of[stack.rows] = np.arange(len(stack.rows))
+            place = place_of[number]
+            own, place = case[place >= 0], place[place >= 0]  # in the order of the plan
             if not len(own):
                 continue
             columns = self.attributes if stack.role == ATTRIBUTE else self.columns

@@ -144,13 +144,9 @@ def read_range(raw: dict[str, Any], place: SourceLocation) -> list[int | float]:
 
 def read_files(model: StudyModel, file: str) -> dict[str, list[str]]:
     """Read the files that tables name and the study does not contain, and return their lines by file name."""
-    names = dict.fromkeys(each.file for each in model.table if each.file is not None)
+    names = [each.file for each in model.table if each.file is not None and each.file not in model.table_files]
     try:
-        return {
-            name: read_text(Path(file).parent / name, "the table", StudyError).splitlines()
-            for name in names
-            if name not in model.table_files
-        }
+        return {name: read_text(Path(file).parent / name, "the table", StudyError).splitlines() for name in names}
     except StudyError as error:
         raise StudyError(f"{error} ({file}, table.file)") from None
 
@@ -220,10 +216,8 @@ def read_sample(table: SampleTable, declared: StudyReader, place: SourceLocation
     quantiles = {name: read_distribution(raw, place.at(name), rule.closed) for name, raw in parameters.items()}
     # drawn from the first point on and cut, so that the points after `start` agree with the whole sample
     points = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
-    columns = {
-        name: declared.read_column(name, values(points[:, number]), place.at(name))
-        for number, (name, values) in enumerate(quantiles.items())
-    }
+    lists = {name: quantile(points[:, number]) for number, (name, quantile) in enumerate(quantiles.items())}
+    columns = {name: declared.read_column(name, values, place.at(name)) for name, values in lists.items()}
     first = table.start * each
     names = ("rule", "count", "sample_seed", "start")[: 4 if first else 3]
     about = {"kind": "sample", **{name: getattr(table, name) for name in names}}
@@ -236,8 +230,7 @@ def warn_of_near_values(axis: Axis, place: SourceLocation) -> None:
     has_floats = any(issubclass(kind, (float, np.floating)) for kind in set(map(type, axis.values)))
     if not has_floats or not all(map(is_number, axis.values)):
         return
-    values = sorted(float(value) for value in axis.values)  # type: ignore[arg-type]  # numbers
-    for one, other in itertools.pairwise(values):
+    for one, other in itertools.pairwise(sorted(map(float, axis.values))):  # type: ignore[arg-type]  # numbers
         if other - one < MIN_DIFFERENCE * max(abs(one), abs(other)):
             warn(
                 f"`{axis.name}` has two values that differ by less than {MIN_DIFFERENCE:g} of their size, {one!r} and "
@@ -349,19 +342,16 @@ def read_distribution(raw: Any, place: SourceLocation, closed: bool) -> Quantile
     inside.check_keys(given, keys)
     if kind == "integers":
         low, high, _ = inside.interval(given)
-        if not (isinstance(low, int) and isinstance(high, int)) or high - low >= MAX_INTEGERS:
-            raise inside.mistake(f"{{ from, to }} of two integers fewer than {MAX_INTEGERS:,} apart", given)
+        is_small = max(abs(low), abs(high), high - low + 1) <= MAX_INTEGERS
+        if not (isinstance(low, int) and isinstance(high, int) and is_small):
+            raise inside.mistake(f"{{ from, to }} of integers of at most {MAX_INTEGERS:,} and closer together", given)
         first, count = low, high - low + 1
-        if max(abs(low), abs(high)) > MAX_INTEGERS:
-            raise inside.mistake(f"{{ from, to }} of two integers of at most {MAX_INTEGERS:,}", given)
         return lambda unit: [first + number for number in _pick_integers(unit, count)]
     if closed:
         raise place.mistake("bounded, because this rule draws both ends", raw, "use { from, to }")
     mean, std = inside.number(given, "mean"), inside.number(given, "std")
-    if std <= 0:
-        raise inside.at("std").mistake("above 0", std)
-    if not math.isfinite(abs(float(mean)) + MAX_DEVIATIONS * float(std)):
-        raise inside.mistake("{ mean, std } whose values are finite numbers", given)
+    if not (std > 0 and math.isfinite(abs(float(mean)) + MAX_DEVIATIONS * float(std))):
+        raise inside.mistake("{ mean, std } with `std` above 0 and finite values", given)
     return lambda unit: [
         round_digits(value)
         for value in (mean + std * scipy.special.ndtri(np.clip(unit, _MIN_DISTANCE, 1.0 - _MIN_DISTANCE))).tolist()

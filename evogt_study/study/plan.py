@@ -143,8 +143,7 @@ def _read_candidates(table: PilotTable, space: CaseSpace, declared: StudyReader)
             message = f"`candidates` must have a list for each {axis.name} ({', '.join(wanted)})"
             raise place.error(f"{message}, got {', '.join(table.candidates) or 'none'}")
     found: dict[Labels, tuple[Candidate, ...]] = {}
-    lists = table.candidates.items() if isinstance(table.candidates, dict) else [((), table.candidates)]
-    for label, raw in lists:
+    for label, raw in table.candidates.items() if isinstance(table.candidates, dict) else [((), table.candidates)]:
         key, here = ((label,), place.at(label)) if isinstance(label, str) else ((), place)
         if isinstance(table.parameter, str):
             values = declared.read_values(table.parameter, raw, here)
@@ -376,9 +375,8 @@ def _make_texts(
             for name in sorted(plain)
         )
         text = hash_setup(case.setup) + b"".join(entries)
-        points: Iterable[tuple[bytes, ...]] = map(
-            tuple, map(itertools.chain.from_iterable, itertools.product(*known[kind]))
-        )
+        chained = map(itertools.chain.from_iterable, itertools.product(*known[kind]))
+        points: Iterable[tuple[bytes, ...]] = map(tuple, chained)
         if sorted(used) != list(used):
             points = map(operator.itemgetter(*sorted(range(len(used)), key=used.__getitem__)), points)
         yield map(text.__mod__, points)
@@ -590,9 +588,7 @@ def count_shared_work(plan: Plan, limit: int = MAX_COUNTED_CASES, numbers: Order
     sizes = plan.method.setup_parameters
     order = order_longest_first(plan.space, plan.method.stage_parameters or ())
     order = order if numbers is None else order[np.isin(order, numbers)]
-    for values in itertools.islice(
-        (values for values in plan.space.iterate_values(order) if values is not None), limit
-    ):
+    for values in itertools.islice(filter(None, plan.space.iterate_values(order)), limit):
         size = tuple(map(values.get, sizes))
         if size not in known:
             known[size] = estimate_work(plan.method, values) or 0.0

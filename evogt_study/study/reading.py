@@ -230,10 +230,12 @@ class StudyReader:
             message = "`common` must be left out unless the function has an argument `rng` without a value"
             raise place.error(f"{message}, got {shorten(raw)}")
         known = [name for name in self.method.parameters if name not in (RNG, SEED)]
-        if raw not in (ALL, NONE) and not (isinstance(raw, list) and {*raw} <= {*known}):
+        if raw in (ALL, NONE):
+            return raw
+        if isinstance(raw, str) or not {*raw} <= {*known}:
             wanted = f'"{ALL}", "{NONE}" or a list of parameters except `{SEED}` ({", ".join(known)})'
             raise place.mistake(wanted, raw)
-        return (tuple(sorted(set(raw))) or NONE) if isinstance(raw, list) else raw
+        return tuple(sorted(set(raw))) or NONE
 
     def _read_problem(self, raw: str | dict[str, Any], where: str) -> object:
         """Return the problem, or the user function that returns the problem.  Raises StudyError."""
@@ -342,11 +344,8 @@ class StudyReader:
     def _read_constants(self, varying: Columns) -> dict[str, Value]:
         """Return the constants that no formula computes."""
         stated = self.table.constants
-        constants = {
-            name: default
-            for name, default in get_defaults(self.method.parameters).items()
-            if name not in varying and not is_formula(stated.get(name))
-        }
+        defaults = get_defaults(self.method.parameters).items()
+        constants = {name: each for name, each in defaults if name not in varying and not is_formula(stated.get(name))}
         for name in constants:
             self.check_name(name, self.locate(f"constants.{name}"))
         for name, raw in stated.items():

@@ -222,7 +222,7 @@ def test_rules_exclusions_and_formulas_know_parameters_along_a_design(read):
         """
     )
     assert points(study, "N", "word", "tau", "N1") == [(20, "a", 0.1, 80.5), (40, "a", 0.5, 161), (40, "b", 0.5, 161)]
-    assert (len(study), study.space.size, plan_study(study)[-1].count) == (3, 4, 3)
+    assert (len(study), study.space.size, plan_study(study)[-1].space.count) == (3, 4, 3)
     assert keys(study)[1] == ""
     assert study.space.find_dependence("N1") == ("level",)
 
