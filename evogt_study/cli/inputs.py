@@ -92,9 +92,16 @@ def argument(name: str, metavar: str, **more: Any) -> click.Argument:
 
 
 def _read_points(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Mapping[str, str]:
-    from evogt_study.study.case_space import read_point
-
-    return read_point(",".join(values))
+    """Return the values by axis of "seed=3,hidden=240,120".  A value may contain commas.  Raises InputError."""
+    text, at = ",".join(values), dict[str, str]()
+    for part in re.split(r",(?=[^,=]*=)", text) if text.strip() else ():
+        name, sign, value = (word.strip() for word in part.partition("="))
+        if not sign:
+            raise InputError(f"`--at` must have the form axis=value,axis=value, got {text!r}. Use e.g. --at seed=3")
+        if name in at:
+            raise InputError(f"`--at` must name each axis once, got {name} twice")
+        at[name] = ",".join(filter(None, (word.strip() for word in value.split(","))))
+    return at
 
 
 STUDY_FILE, RESULT_FILE = argument("study_file", "STUDY.toml"), argument("file", "FILE.nc")

@@ -388,10 +388,10 @@ def read_partial_result(result: Path, variables: Sequence[str] | None = None) ->
     """Return the runs of an unfinished result by phase, in memory, since another process removes its shards."""
 
     def read() -> dict[str, xr.Dataset] | None:
-        reader, found = read_unfinished(result, variables), dict[str, xr.Dataset]()
-        if reader is None:
+        if (reader := read_unfinished(result, variables)) is None:
             return None
-        for phase, data in reader.to_datasets().items():
+        found = reader.to_datasets()
+        for phase, data in found.items():
             found[phase] = data.load().assign_attrs(make_global_attributes(reader.study, phase) | data.attrs)
         # until earlier phases have chosen, the main phase has the runs of the earlier result
         if result.exists() and not {MAIN, *EARLIER_PHASES} <= found.keys():

@@ -6,7 +6,6 @@ An axis is a parameter, or it numbers the points of a design.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +13,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import InputError
 from evogt_study.schema.values import Value, Values, text_label
 
 Keys = npt.NDArray[np.bytes_]  # run keys of `KEY_DIGITS` hexadecimal digits each, empty at a point without a case
@@ -261,18 +259,4 @@ class CaseSpace:
 
 def join_names(values: Sequence[str], limit: int = 12) -> str:
     """Join the first `limit` strings by commas, and add the number of all strings if there are more."""
-    more = f", ... ({len(values)} in all)" if len(values) > limit else ""
-    return ", ".join(values[:limit]) + more
-
-
-def read_point(text: str) -> dict[str, str]:
-    """Return the values by axis of "seed=3,hidden=240,120".  A value may contain commas.  Raises InputError."""
-    at: dict[str, str] = {}
-    for part in re.split(r",(?=[^,=]*=)", text) if text.strip() else ():
-        name, sign, value = (word.strip() for word in part.partition("="))
-        if not sign:
-            raise InputError(f"`--at` must have the form axis=value,axis=value, got {text!r}. Use e.g. --at seed=3")
-        if name in at:
-            raise InputError(f"`--at` must name each axis once, got {name} twice")
-        at[name] = ",".join(filter(None, (word.strip() for word in value.split(","))))
-    return at
+    return ", ".join(values[:limit]) + (f", ... ({len(values)} in all)" if len(values) > limit else "")

@@ -84,8 +84,8 @@ def read_list(raw: Any, place: SourceLocation) -> list[Any]:
         try:
             return SeedRange.model_validate(raw).values
         except ValueError:  # pydantic's ValidationError is one
-            wanted = f"{{ start = integer >= 0, count = integer >= 1 and at most {MAX_CASES:,} }}"
-            wanted = f"a list, or {wanted}, {{ from, to, count }} or {{ from, to, step }}"
+            seeds = f"{{ start = integer >= 0, count = integer >= 1 and at most {MAX_CASES:,} }}"
+            wanted = f"a list, or {seeds}, {{ from, to, count }} or {{ from, to, step }}"
             raise place.mistake(wanted, raw, name=place.where) from None
     if not values:
         raise place.mistake("a list of values", raw, "give a single value in [constants]")
@@ -296,8 +296,7 @@ def _draw_morris(dimension: int, count: int, seed: int, levels: int = 4) -> Arra
     order, down = np.argsort(drawn[:, 0], axis=1), drawn[:, 1] < 0.5
     lower = np.floor(drawn[:, 2] * (levels // 2))
     # argsort of an order is its inverse: the number of the step at which each coordinate moves
-    moved = np.arange(dimension + 1)[:, None] > np.argsort(order, axis=1)[:, None, :]  # (count, d + 1, d)
-    upper = moved != down[:, None, :]
+    upper = (np.arange(dimension + 1)[:, None] > np.argsort(order, axis=1)[:, None, :]) != down[:, None, :]
     return np.reshape((lower[:, None, :] + upper * (levels // 2)) / (levels - 1), (-1, dimension))
 
 

@@ -278,10 +278,9 @@ def choose_parameters(phase: Phase, table: RunTable) -> tuple[ParameterTable, ..
 def decide_setups(precision: Precision, table: RunTable) -> dict[Labels, Decision]:
     """Return the decision of `decide` for each setup.  The two setups of a ratio share their decision."""
     space, numbers = table.plan.space, _read_numbers(precision.variable, table)
-    seed = space.names.index(SEED)
     # a failed run is finished without a value, so that a setup with only failures does not need seeds without end
     both = (np.full(table.size, np.nan) if numbers is None else numbers, table.status != Status.not_run)
-    values, there = (np.moveaxis(each.reshape(space.shape), seed, -1) for each in both)
+    values, there = (np.moveaxis(each.reshape(space.shape), space.names.index(SEED), -1) for each in both)
     shown = [list(map(text_label, axis.values)) for axis in space.axes if axis.name != SEED]
     at = [name for name in space.names if name != SEED].index(precision.axis) if precision.axis else None
     found: dict[Labels, Decision] = {}

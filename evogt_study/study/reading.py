@@ -22,7 +22,17 @@ from evogt_study.methods.loading import METHODS, load_method, load_named_method
 from evogt_study.methods.protocol import find_problem_kind, states_problem
 from evogt_study.schema.parameters import get_defaults, read_anything
 from evogt_study.schema.records import Needs
-from evogt_study.schema.values import Exact, Value, Values, from_json, is_number, make_coordinate, text_label, to_plain
+from evogt_study.schema.values import (
+    Exact,
+    Value,
+    Values,
+    from_json,
+    is_composite,
+    is_number,
+    make_coordinate,
+    text_label,
+    to_plain,
+)
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT, TAKEN_REASON, explain_reserved_name
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Formula, When, is_match
 from evogt_study.study.designs import list_values, parse_table, read_designs, read_list, warn_of_near_values
@@ -95,12 +105,6 @@ class SourceLocation:
         return low, high, scale == "log"
 
 
-def _format_value(value: Value) -> str:
-    """Return a value for a message, as Python prints it."""
-    value = value.make({}) if isinstance(value, Exact) else value
-    return text_label(value) if hasattr(value, "content") else shorten(value)
-
-
 class StudyReader:
     """Reader of a study model, which creates the method and the phases and checks the values of parameters."""
 
@@ -142,7 +146,8 @@ class StudyReader:
             if label != label:
                 raise place.error(f"`{name}` must be a value other than {label} on an axis")
             if label in seen:
-                one, other = _format_value(seen[label]), _format_value(value)
+                both = (each.make({}) if isinstance(each, Exact) else each for each in (seen[label], value))
+                one, other = (text_label(each) if is_composite(each) else shorten(each) for each in both)
                 message = f"{other} twice" if one == other else f"{one} and {other} with one coordinate value"
                 raise place.error(f"`{name}` must have different values, got {message}")
             seen[label] = value
@@ -293,10 +298,9 @@ class StudyReader:
         main = Phase(MAIN, space, precision=precision)
         if table.pilot is None:
             return (main,)
-        variable = self.method.variables.get(table.pilot.minimise)
-        stated = table.output.better if table.output else {}
-        better = stated.get(table.pilot.minimise, variable.better if variable is not None else "")
-        return read_pilot(table.pilot, space, self, better), main
+        better = {name: variable.better for name, variable in self.method.variables.items()}
+        better |= table.output.better if table.output else {}
+        return read_pilot(table.pilot, space, self, better.get(table.pilot.minimise, "")), main
 
     def read_resources(self) -> Resources | None:
         """Return the section `resources`, or None if the study has no such section."""

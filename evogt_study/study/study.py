@@ -545,12 +545,10 @@ def describe_changes(before: Mapping[str, str], after: Mapping[str, str]) -> str
     found = []
     try:
         old, new = (dict(_flatten(tomllib.loads(each["study"]))) for each in (before, after))
-        for name in dict.fromkeys([*old, *new]):
+        for name in (name for name in {**old, **new} if old.get(name) != new.get(name)):
             one, other = (shorten(texts[name]) if name in texts else "" for texts in (old, new))
-            if not one or not other:
-                found.append(f"{name} = {one or other} {'added' if other else 'removed'}")
-            elif old[name] != new[name]:
-                found.append(f"{name}: {one} -> {other}")
+            only = f"{name} = {one or other} {'added' if other else 'removed'}"
+            found.append(f"{name}: {one} -> {other}" if one and other else only)
     except (ValueError, RecursionError):  # another program has changed the result
         found += ["the study's text"] if before["study"] != after["study"] else []
     if before.get("code") != after.get("code"):
