@@ -75,7 +75,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
         if potential is None:
             energies.append(energy)
             return None
-        value, slope = potential.both(u)
+        value, slope = potential.value(u), potential.slope(u)
         # u = 0 at the boundary nodes of the trapezoidal rule
         at_zero = (1.0 - cell * u.size) * float(potential.value(np.zeros(1))[0])
         energies.append(energy + (cell * float(value.sum()) + at_zero))

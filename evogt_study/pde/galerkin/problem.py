@@ -199,15 +199,12 @@ class Potential:
     Examples
     --------
     >>> allen_cahn = Potential(lambda u: (u**2 - 1) ** 2 / 4, lambda u: u**3 - u)
-    >>> [float(each) for each in allen_cahn.both(np.float64(0.5))]
-    [0.140625, -0.375]
+    >>> float(allen_cahn.value(np.float64(0.5)))
+    0.140625
     """
 
     value: Callable[[Array], Array]
     slope: Callable[[Array], Array]
-
-    def both(self, u: Array) -> tuple[Array, Array]:
-        return self.value(u), self.slope(u)
 
 
 @dataclass(frozen=True, eq=False)

@@ -372,8 +372,7 @@ class Reaction:
         """Return (r, phi_i) and sum_q w_q F(u) for u = phi . alpha + u_b."""
         u, law = self.basis.values @ alpha + lifted, self.law
         if isinstance(law, Potential):
-            value, slope = law.both(u)
-            return self.basis.project(slope), float(self.basis.rule.weights @ value)
+            return self.basis.project(law.slope(u)), float(self.basis.rule.weights @ law.value(u))
         return self.basis.project(-law.value(u, self.basis.rule.nodes, t)), 0.0
 
     def jacobian(self, alpha: Array, lifted: Array | float, t: float) -> Any:
