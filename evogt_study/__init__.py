@@ -1,4 +1,4 @@
-"""Parametric studies of any function over seeds and parameters, with labelled results.
+"""Run parametric studies of a function over seeds and parameters, with labelled results.
 
 1. Describe a study of a function, or of a method of an installed package.  Run the study, and compute statistics over
    seeds::
@@ -16,7 +16,7 @@
 
 The solver of the paper, Evo-GTransNet, is in `evogt_study.pde`.
 
-Names are imported when they are first used, so a worker or ``evogt --help`` does not import all of them.
+The package imports each name at its first use, so that workers and ``evogt --help`` start fast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from evogt_study.registry import lazy_names
+from evogt_study.registry import make_lazy_import
 
 if TYPE_CHECKING:
     from evogt_study import errors, pde
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
     from evogt_study.workers.runner import RunOptions
 
-_import_name = lazy_names(__name__, __file__)
+_import_name = make_lazy_import(__name__, __file__)
 _GIVE_DATASETS = (
     "compare", "concat", "merge", "observed_orders", "open", "over_problems", "performance", "run",
     "sensitivity", "summary", "variance_shares",
 )  # fmt: skip
-"""Names that return Datasets.  Their first use registers the accessor `ds.evogt`."""
+"""Names of functions that return Datasets.  Their first use registers the accessor `ds.evogt`."""
 
 __all__ = [
     "Design", "Interval", "Listener", "ProgressEvent", "RunOptions", "Study", "compare", "concat", "diff", "errors",

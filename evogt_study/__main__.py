@@ -1,4 +1,4 @@
-"""Entry point of the command `evogt`, which is also ``python -m evogt_study``."""
+"""Run the command `evogt`, also as ``python -m evogt_study``."""
 
 import atexit
 import fcntl
@@ -12,9 +12,9 @@ from types import FrameType
 from evogt_study.cli.main import main
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Threshold of the garbage collector.  With the default of 700, the collector takes 0.25 s during the imports."""
+"""Number of new objects between two garbage collections.  With the default of 700, the imports take 0.25 s longer."""
 NO_LOCKS = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
-"""Error numbers of `flock` on a file system without locks."""
+"""Error numbers that `flock` raises on a file system without locks."""
 
 
 def _raise_interrupt(number: int, frame: FrameType | None) -> None:
@@ -22,7 +22,7 @@ def _raise_interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _disable_locks_of_hdf5() -> None:
-    """Disable the locks of HDF5 if the file system of this folder has no locks, because HDF5 could not open files."""
+    """Disable the file locks of HDF5 if the file system of the current folder has no locks."""
     with suppress(OSError):
         descriptor = os.open(".", os.O_RDONLY)
         try:
@@ -36,15 +36,15 @@ def _disable_locks_of_hdf5() -> None:
 
 def command() -> None:
     """Run the command line and end the process."""
-    signal.signal(signal.SIGTERM, _raise_interrupt)  # before the imports: workers may start during them
+    signal.signal(signal.SIGTERM, _raise_interrupt)  # before the imports, because workers may start during the imports
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     _disable_locks_of_hdf5()
     atexit.register(gc.freeze)  # no collection of all objects at exit
     try:
         main(prog_name="evogt")
     finally:
-        # With `-m`, if code in a string was interrupted (dataclasses execute such code), Python ends the process by
-        # SIGINT whatever its exit code.  Other code in a string resets this.
+        # After an interrupt inside `exec` (for example by dataclasses), ``python -m`` ends with SIGINT instead of the
+        # exit code.  Another `exec` resets this.
         exec("")  # noqa: S102
 
 

@@ -1,7 +1,7 @@
-"""Open a result file as a Dataset, and analyse it with `ds.evogt`.
+"""Open a result file as a Dataset, and analyse its variables with the accessor `ds.evogt`.
 
-Each method of `ds.evogt` calls a function of `evogt_study.analysis` or `evogt_study.plots` with the variables of the
-result.  The accessor exists on every Dataset after the import of this module.
+The methods of `ds.evogt` call functions of `evogt_study.analysis` and `evogt_study.plots`.  The import of this module
+adds the accessor to all Datasets.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _VALUES, _DATA = (re.compile(rf"^{name}\n(?: {{4}}.*\n)+", re.MULTILINE) for name in ("values : .*", "data : Dataset"))
-"""Patterns of the first parameter in the docstring of a function."""
+"""Patterns of the section about the first parameter in a docstring."""
 
 
 def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Dataset:  # as evs.open
     """Open the runs of a result file as a Dataset.
 
-    Values are read on access.  Use the Dataset in a ``with`` block, or call ``close()``.
+    The Dataset reads values on access.  Use the Dataset in a ``with`` block, or call ``close()``.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     array([0.00038, 0.00044, 0.00071])
     """
     path, phase = Path(path), PILOT if pilot else MAIN
-    found = read_finished_so_far(path)  # None if the result is complete
+    found = read_finished_so_far(path)  # None for a complete result
     if found is not None and phase not in found and not path.exists():
         why = "its pilot is not finished. Open the pilot with pilot=True." if PILOT in found else "it has no pilot"
         raise ResultError(f"{path} has no runs of the {phase}: {why}")
@@ -80,7 +80,7 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
 
 
 def _document_like(function: Callable[..., Any], *example: str) -> Callable[[F], F]:
-    """Return a decorator that adds sections and an example: its lines, or an expression of `ds` and the value."""
+    """Return a decorator that copies the sections of a docstring to a method and adds an example."""
 
     def add_sections(method: F) -> F:
         text = (inspect.getdoc(function) or "").partition("Parameters\n")[2].partition("Examples\n")[0]
@@ -98,7 +98,7 @@ def _document_like(function: Callable[..., Any], *example: str) -> Callable[[F],
 
 @xr.register_dataset_accessor("evogt")  # type: ignore[no-untyped-call]  # xarray's
 class Result:
-    """Accessor ``ds.evogt`` of a result of this package."""
+    """Accessor ``ds.evogt`` with the analyses of a result of this package."""
 
     def __init__(self, data: xr.Dataset) -> None:
         self._data = data
@@ -109,7 +109,7 @@ class Result:
 
     @property
     def design(self) -> Design:
-        """Design of the study: axes, samples, random streams, planned runs and runs that are ok."""
+        """Design of the study: axes, samples, random streams, and numbers of planned and ok runs."""
         ok = status_codes(self._data["run_status"]) == Status.ok
         return Design.of(self._data["run_status"].copy(data=np.where(ok, 1.0, np.nan)), planned=self._data.get(KEYS))
 
@@ -138,7 +138,7 @@ class Result:
 
     @_document_like(share, 'ds.evogt.share("error < 1e-3").n_ok.values[-1].tolist()', "[10, 10]")
     def share(self, condition: str, over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
-        """Return the share of runs for which a condition holds, with Wilson's interval."""
+        """Return the share of runs that meet a condition, with the Wilson confidence interval."""
         return share(self._data, condition, over, **{"planned": find_finished_keys(self._data), **options})
 
     @_document_like(observed_orders, 'ds.evogt.orders("tau", "error").slope.dims', "('dictionary',)")
@@ -194,7 +194,7 @@ class Result:
         over : str or iterable of str, optional
             Axes whose points are a sample.  The default sample is the seed and all random samples.
         at : mapping, optional
-            One value for each axis that is fixed.
+            Axis values to select, one value for each fixed axis.
         slope : float or iterable of float, optional
             Slopes of reference lines of a dependence with two logarithmic scales.
         title, xlabel, ylabel : str, optional
@@ -239,9 +239,9 @@ class Result:
         Parameters
         ----------
         kind, variable, slope
-            As in `plot`.
+            Kind of plot, variable and slopes, as in `plot`.
         **roles
-            x, hue, col, over and at, as in `plot`.
+            The arguments x, hue, col, over and at, as in `plot`.
 
         Returns
         -------
@@ -311,5 +311,5 @@ class Result:
         return run_table(self._data)
 
     def _select(self, variable: str | None) -> xr.DataArray:
-        """Return the values of a variable, by default of the first variable of the study."""
+        """Return a variable by name, by default the first variable of the study."""
         return self._data[find_variables(self._data, *([] if variable is None else [variable]))[0]]

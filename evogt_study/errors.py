@@ -1,7 +1,7 @@
-"""All errors and warnings of the package, and the status of runs.
+"""Define all errors and warnings of the package, and the status of runs.
 
-An `InputError` is a mistake in the input of the user.  The command prints the message, exits with code 2 and writes
-nothing.  A `RunError` becomes the status and the message of a run, and the study continues.
+For an `InputError`, the command prints the message, exits with code 2 and writes no file.  A `RunError` becomes the
+status and the message of a run, and the study continues.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Any
 
 _MESSAGE_LIMIT = 900
-"""Largest number of characters in a message."""
-_NOT_THE_USER = (__file__.removesuffix("errors.py"), contextlib.__file__)
-"""Files that `warn` skips when it looks for the line that led to a warning."""
+"""Maximum number of characters of an error message."""
+_SKIPPED_PATHS = (__file__.removesuffix("errors.py"), contextlib.__file__)
+"""Paths whose stack frames `warn` skips when it searches for the line of user code."""
 
 
 class EvogtError(Exception):
@@ -30,7 +30,7 @@ class EvogtError(Exception):
         super().__init__(cut(" ".join(message.split()), _MESSAGE_LIMIT))
 
     def _render_traceback_(self) -> list[str]:
-        """Return the lines that IPython and notebooks show for the error."""
+        """Return the lines that IPython and notebooks show instead of a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -39,23 +39,23 @@ class InputError(EvogtError, ValueError):
 
 
 class ParameterError(InputError):
-    """The value of a parameter is not valid: "`name` must be WANTED, got VALUE (where). REMEDY"."""
+    """The value of a parameter is not valid, for example "`seed` must be an integer, got 0.5 (axes.seed)"."""
 
     def __init__(self, name: str, wanted: str, got: Any, *, where: str = "", remedy: str = "") -> None:
         self.name, self.wanted, self.got, self.where, self.remedy = name, wanted, got, where, remedy
         place = f" ({where})" if where else ""
-        super().__init__(f"`{name}` must be {wanted}, got {shorten(got)}{place}{as_sentence(remedy)}")
+        super().__init__(f"`{name}` must be {wanted}, got {shorten(got)}{place}{format_remedy(remedy)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(ParameterError, where=self.where, remedy=self.remedy), (self.name, self.wanted, self.got)
 
     def at(self, where: str) -> ParameterError:
-        """Return the error with the place of the wrong value."""
+        """Return a copy of the error with the place of the invalid value."""
         return ParameterError(self.name, self.wanted, self.got, where=where, remedy=self.remedy)
 
 
 class FormulaError(InputError):
-    """A formula is outside the grammar, or does not suit the problem."""
+    """A formula is not in the grammar of formulas, or does not suit the problem."""
 
 
 class ProblemError(InputError):
@@ -67,23 +67,23 @@ class StudyError(InputError):
 
 
 class ResultError(InputError):
-    """A result file cannot be read or written, or belongs to another study."""
+    """A result file cannot be read or written, or holds another study."""
 
 
 class DamagedResultError(ResultError):
-    """A result has invalid run metadata, or its runs do not match their checksums."""
+    """A result has invalid run metadata, or values with a wrong checksum."""
 
 
 class InPythonError(ResultError):
-    """A run cannot be computed again because no file holds its function."""
+    """A run cannot be computed again, because its function is not in a file."""
 
 
 class SweepError(EvogtError):
-    """A study could not continue.  The finished runs of the study remain."""
+    """A study could not continue.  Its finished runs remain on disk."""
 
 
 class IncompleteError(EvogtError):
-    """A statistic needs all planned runs, and some are missing."""
+    """A statistic requires all planned runs, but some runs are missing."""
 
 
 class PilotError(EvogtError):
@@ -91,10 +91,10 @@ class PilotError(EvogtError):
 
 
 class StudyInterruptedError(KeyboardInterrupt):
-    """The user interrupted a study.  The message says where the finished runs are."""
+    """The user interrupted a study.  The message names the place of the finished runs."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return the lines that IPython and notebooks show for the error."""
+        """Return the lines that IPython and notebooks show instead of a traceback."""
         return [str(self)]
 
 
@@ -107,15 +107,15 @@ class DivergedError(RunError):
 
 
 class ReturnError(RunError):
-    """A result cannot store a value that a user function returned."""
+    """A user function returned a value that a result cannot store."""
 
 
 class EmptySpaceError(RunError):
-    """The weighted trial matrix is zero: sigma_1 = 0, so no direction can be retained (Algorithm 1, line 3)."""
+    """The weighted trial matrix is zero, so the method cannot retain a direction (Algorithm 1, line 3)."""
 
 
 class IndefiniteStiffnessError(RunError):
-    """I + (dt/2) K(t) is not positive definite, so the midpoint step is not solvable."""
+    """The matrix I + (dt/2) K(t) is not positive definite, so the midpoint step has no unique solution."""
 
 
 class AccuracyWarning(UserWarning):
@@ -123,43 +123,43 @@ class AccuracyWarning(UserWarning):
 
 
 class CodeWarning(UserWarning):
-    """A part of the user code has no source text, so another version of Python or a package computes the runs again."""
+    """The fingerprint of user code depends on the version of Python or of a package, because source text is missing."""
 
 
 class ReturnWarning(UserWarning):
-    """A result cannot hold some parts of the returned objects.  The message names these parts."""
+    """A result cannot store some parts of the returned objects.  The message names the parts."""
 
 
 class StoreWarning(UserWarning):
-    """A study moved finished runs to the store, or could not reuse them.  The message says where the runs are."""
+    """A study moved finished runs to the store, or could not reuse runs.  The message names the place of the runs."""
 
 
 def warn(text: str, kind: type[Warning]) -> None:
-    """Give a warning that points to the line of user code that caused the warning."""
+    """Issue a warning that points to the line of user code that caused it."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USER):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKIPPED_PATHS):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, kind, stacklevel=level)
 
 
-def as_sentence(remedy: str) -> str:
-    """Return a remedy as a sentence to append to a message, or "" without a remedy."""
+def format_remedy(remedy: str) -> str:
+    """Format a remedy as a sentence that follows a message, or return "" without a remedy."""
     return f". {remedy[0].upper()}{remedy[1:]}" if remedy else ""
 
 
 def shorten(value: Any, limit: int = 80) -> str:
-    """Return `value` as Python prints it, cut to `limit` characters."""
+    """Return the `repr` of a value, cut to `limit` characters."""
     try:
         return cut(repr(value).replace("\n", " "), limit)
-    except (ValueError, RecursionError):  # an integer or a nesting beyond what Python prints
+    except (ValueError, RecursionError):  # Python cannot print huge integers and deeply nested lists
         return f"a {type(value).__name__} too large to print"
 
 
-def without_package_frames(frame: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the frames of this package, or unchanged if all frames are of this package."""
+def remove_package_frames(frame: TracebackType | None) -> TracebackType | None:
+    """Remove the frames of this package from a traceback, unless all frames belong to this package."""
     kept, first = [], frame
     while frame is not None:
-        if not frame.tb_frame.f_code.co_filename.startswith(_NOT_THE_USER):
+        if not frame.tb_frame.f_code.co_filename.startswith(_SKIPPED_PATHS):
             kept.append(frame)
         frame = frame.tb_next
     found: TracebackType | None = None
@@ -171,13 +171,13 @@ def without_package_frames(frame: TracebackType | None) -> TracebackType | None:
 def _show_error(
     kind: type[BaseException], error: BaseException, frames: TracebackType | None, show: Any = sys.excepthook
 ) -> None:
-    """Print an error that ends a script without frames of this package, and an interrupt as one line."""
+    """Print an uncaught error without frames of this package, and an interrupt of a study as one line."""
     if isinstance(error, StudyInterruptedError):
         print(error, file=sys.stderr)
     else:
         if isinstance(error, EvogtError):
-            frames = without_package_frames(frames)
-            error = error.with_traceback(frames)  # Python prints these errors
+            frames = remove_package_frames(frames)
+            error = error.with_traceback(frames)  # Python prints the frames of the error object
         show(kind, error, frames)
 
 
@@ -185,14 +185,14 @@ sys.excepthook = _show_error
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """Return a question with the most similar known name, or a sentence with all known names."""
-    # 0.65: a distance of two letters in six, without names that share only letters
+    """Return a text that suggests the most similar known name, or all known names."""
+    # 0.65 accepts two wrong letters of six, and rejects names that only share letters
     near = difflib.get_close_matches(name, known, 1, 0.65)
     return f"Did you mean `{near[0]}`?" if near else f"Choose one of {', '.join(known) or 'none'}."
 
 
 def name_error(what: str, name: str, known: Iterable[str]) -> InputError:
-    """Return the error for an unknown name, with all known names and the most similar name."""
+    """Create the error for an unknown name, with all known names and the most similar name."""
     names = list(known)
     advice = suggest(name, names)
     meant = f". {advice}" if advice.startswith("Did") else ""
@@ -200,7 +200,7 @@ def name_error(what: str, name: str, known: Iterable[str]) -> InputError:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return `text` without its middle part if it is longer than `limit`."""
+    """Replace the middle of a text by "..." if the text is longer than `limit`."""
     tail = (limit - 3) // 2
     return text if len(text) <= limit else f"{text[: limit - 3 - tail]}...{text[-tail:]}"
 
@@ -208,7 +208,7 @@ def cut(text: str, limit: int) -> str:
 # --- status of runs ---------------------------------------------------------------------------------------------------
 
 
-# files hold these numbers: add a new status at the end
+# files store these numbers, so add a new status at the end
 class Status(IntEnum):
     """Status of a run."""
 
@@ -222,7 +222,7 @@ class Status(IntEnum):
 
 @dataclass(frozen=True)
 class Message:
-    """Group of run messages that differ only in their numbers, with the number of runs and one example."""
+    """Group of run messages that differ only in numbers, with the number of runs and one example."""
 
     text: str
     count: int
@@ -231,11 +231,11 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Lacking:
-    """Numbers of runs that are "not run" or "not ok", by the values of one axis.
+class MissingRuns:
+    """Counts of the runs that are "not run" or "not ok", by the values of one axis.
 
-    Each entry of `values` holds an axis value, the number of such runs and the number of planned runs.  `more` is the
-    number of further axis values with such runs.
+    Each entry of `values` holds an axis value, the number of these runs and the number of planned runs.  `more` is the
+    number of axis values with such runs that `values` omits.
     """
 
     state: str
@@ -246,12 +246,12 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Completeness:
-    """Numbers of cases (`points`), of planned and missing runs of a study by status, and the most frequent messages."""
+    """Counts of the cases (`points`) and the runs of a study by status, and the most frequent messages."""
 
     points: int
     planned: int
     counts: Mapping[str, int]
-    lacking: Sequence[Lacking]
+    lacking: Sequence[MissingRuns]
     messages: Sequence[Message]
 
     @property
@@ -260,7 +260,7 @@ class Completeness:
         return self.counts.get(Status.ok.name, 0)
 
     def describe(self) -> str:
-        """Return the numbers of runs by status, such as "238 of 240 runs are ok; 1 failed, 1 diverged"."""
+        """Return a line about the runs by status, such as "238 of 240 runs are ok; 1 failed, 1 diverged"."""
         rest = [f"{count:,} {name.replace('_', ' ')}" for name, count in self.counts.items() if name != Status.ok.name]
         if not rest:
             return f"All {self.planned:,} runs are ok" if self.planned > 1 else "The one run is ok"

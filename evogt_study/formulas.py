@@ -1,7 +1,7 @@
-"""Read formulas as symbolic expressions without executing them, and evaluate the expressions on arrays.
+"""Parse formulas as symbolic expressions without executing code, and evaluate the expressions on arrays.
 
-A formula has numbers, names, ``+ - * / **``, parentheses and the functions of `FUNCTIONS`.  Limits on length, nesting
-and powers bound the time and memory of `parse`.
+A formula contains numbers, names, ``+ - * / **``, parentheses and the functions in `FUNCTIONS`.  Limits on length,
+nesting and powers bound the time and memory of `parse`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import sympy
 from evogt_study.errors import FormulaError, shorten
 
 Operation = tuple[str | Callable[..., Any], tuple[int, ...]]
-"""Name of a symbol, or a function with the indices of the operations that compute its arguments."""
+"""Name of a symbol, or a function with the indices of the operations that give its arguments."""
 SPACE = ("x", "y", "z")
 RESERVED = (*SPACE, "t", "pi")
 FUNCTIONS: dict[str, tuple[Callable[[Any], sympy.Expr], Callable[[float], float]]] = {
@@ -40,62 +40,62 @@ _NUMPY: dict[Any, Callable[..., Any]] = {
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.Div: truediv, ast.Pow: pow,
 }  # fmt: skip
-_CHARACTERS = frozenset("".join(map(chr, range(32, 127)))) - {"#", "\\"}  # Python skips comments and joined lines
+_CHARACTERS = frozenset("".join(map(chr, range(32, 127)))) - {"#", "\\"}  # Python would skip comments and line joins
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
-MAX_LENGTH = 4000
-"""Largest number of characters of a formula.  The limit bounds the time to read a formula."""
+MAX_CHARACTERS = 4000
+"""Maximum number of characters of a formula, which bounds the time to parse the formula."""
 MAX_TERMS = 100
-"""Largest number of levels of the syntax tree, such as terms of a sum.  Python limits nested calls to 1,000."""
+"""Maximum depth of the syntax tree, where each term of a sum adds a level.  Python limits nested calls to 1,000."""
 MAX_DEPTH = 32
-"""Largest number of nested calls, powers and sums.  Second derivatives of 32 levels take up to 1 s."""
+"""Maximum number of nested calls, powers and sums.  The second derivative of 32 levels takes up to 1 s."""
 MAX_EXPONENT = 64
-"""Largest exponent.  Derivatives of (...)**64 are short."""
+"""Maximum exponent of a formula.  Derivatives of (...)**64 are still short."""
 _MAX_DEGREE = 256
-"""Largest degree of a product.  The derivative of (x**64)**64 would have thousands of factors."""
+"""Maximum degree of a product.  Without this limit, the derivative of (x**64)**64 has thousands of factors."""
 MAX_DIGITS = 300
-"""Largest number of digits of an exact number, as in the range of a double."""
-_LARGEST = 1e100
-"""Largest constant.  Its square is far from overflow."""
-LARGEST_PRODUCT = 8
-"""Largest exponent of a power that is computed as a product.  Products of small integers are exact.  For 8,000
-values a product takes 0.8 of the time of np.power at exponent 8, and 1.3 of this time at exponent 12."""
+"""Maximum number of digits of an exact number, which is the range of a double."""
+_MAX_CONSTANT = 1e100
+"""Maximum absolute value of a constant, whose square does not overflow."""
+MAX_PRODUCT_EXPONENT = 8
+"""Maximum exponent of a power that is computed as a product, because products of small integers are exact.  For
+8,000 values, the product takes 0.8 times as long as np.power at exponent 8, and 1.3 times at exponent 12."""
 
 
 def symbol(name: str) -> sympy.Symbol:
-    """Return the real symbol of a name in a formula."""
-    # real, so that the derivative of abs(x) is sign(x) and not an unevaluated derivative
+    """Return the real SymPy symbol for a name in a formula."""
+    # for a real symbol, the derivative of abs(x) is sign(x)
     return sympy.Symbol(name, real=True)
 
 
 def parse(text: str, key: str = "formula") -> sympy.Expr:
-    """Return the expression of a formula.  Messages name the formula by its `key`.
+    """Return the symbolic expression of a formula.  Messages name the formula by its `key`.
 
     >>> parse("exp(-t)*sin(2*pi*x/epsilon)")
     exp(-t)*sin(2*pi*x/epsilon)
 
-    Raises FormulaError for anything outside the grammar.
+    Raises FormulaError for a text that is not in the grammar.
     """
     text = text.strip()
     return _Translation(text, key).translate(_read_syntax_tree(text, key)).expression
 
 
-def parameters_of(expression: sympy.Expr) -> set[str]:
-    """Return the names in `expression` except x, y, z, t and pi."""
+def find_parameters(expression: sympy.Expr) -> set[str]:
+    """Return the names of all symbols in an expression except x, y, z, t and pi."""
     return {str(name) for name in expression.free_symbols} - set(RESERVED)
 
 
 def _read_syntax_tree(text: str, key: str) -> ast.expr:
-    """Return Python's syntax tree of a formula.  Raises FormulaError if the formula exceeds a limit."""
-    if len(text) > MAX_LENGTH:
-        raise FormulaError(f"`{key}` must have at most {MAX_LENGTH} characters, got {len(text)}")
+    """Return the Python syntax tree of a formula.  Raises FormulaError if the formula exceeds a limit."""
+    if len(text) > MAX_CHARACTERS:
+        raise FormulaError(f"`{key}` must have at most {MAX_CHARACTERS} characters, got {len(text)}")
     outside = [character for character in text if character not in _CHARACTERS]
     if outside:
         raise _Translation(text, key).refuse(f"the character {outside[0]!r}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # "1x" and the like are only warnings to Python's reader
+            warnings.simplefilter("error")  # for "1x" and similar texts, Python only warns
             tree = ast.parse(text, mode="eval")
-    # Python's parser raises MemoryError if nesting overflows its stack
+    # the parser raises MemoryError if nesting overflows its stack
     except (SyntaxError, ValueError, RecursionError, MemoryError, Warning) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise FormulaError(f"`{key}` must be a formula, got {shorten(text)}: {reason}") from None
@@ -105,19 +105,19 @@ def _read_syntax_tree(text: str, key: str) -> ast.expr:
         if level > MAX_TERMS or depth > MAX_DEPTH:
             raise _Translation(text, key).refuse(f"more than {MAX_DEPTH} levels of nesting or {MAX_TERMS} terms")
         children = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
-        # a + b + c is one level: a sum of sums
+        # a chain such as a + b + c adds one level
         waiting += [(each, level + 1, depth + (_find_chain(node) != _find_chain(each))) for each in children]
     return tree.body
 
 
 def _find_chain(node: ast.AST) -> object:
-    """Return "sum" or "product" for an operator, or the node for any other node."""
+    """Return "sum" or "product" for an arithmetic operator, or the node itself for any other node."""
     kind = type(node.op) if isinstance(node, ast.BinOp) else None
     return "sum" if kind in (ast.Add, ast.Sub) else "product" if kind in (ast.Mult, ast.Div) else node
 
 
 class _Part(NamedTuple):
-    """Translated part of a formula.  A part without names has a `value`.  `degree` is the number of factors."""
+    """Translated part of a formula.  A constant part has a `value`.  `degree` is the number of factors."""
 
     expression: sympy.Expr
     value: float | None
@@ -125,9 +125,9 @@ class _Part(NamedTuple):
 
 
 class _Translation:
-    """Translation of a syntax tree into an expression.
+    """Translation of a syntax tree into a symbolic expression.
 
-    A constant above `_LARGEST` in floating point is an error, because exact arithmetic on 9**9**9 would not end.
+    A constant above `_MAX_CONSTANT` is an error, because exact arithmetic on numbers such as 9**9**9 would not end.
     """
 
     def __init__(self, text: str, key: str) -> None:
@@ -168,9 +168,9 @@ class _Translation:
             raise self.refuse(f"the number {shorten(written)}")
         if value == 0 and not re.search("[1-9]", re.split("[eE]", written)[0]):
             return _Part(sympy.S.Zero, 0.0)
-        if not 1.0 / _LARGEST < value < _LARGEST:
-            raise self.refuse(f"the number {shorten(written)}, outside {1 / _LARGEST:g} to {_LARGEST:g},")
-        return _Part(sympy.Rational(written), float(value))  # exact numbers, such as 9/20 for 0.45, let terms cancel
+        if not 1.0 / _MAX_CONSTANT < value < _MAX_CONSTANT:
+            raise self.refuse(f"the number {shorten(written)}, outside {1 / _MAX_CONSTANT:g} to {_MAX_CONSTANT:g},")
+        return _Part(sympy.Rational(written), float(value))  # with exact numbers, such as 9/20 for 0.45, terms cancel
 
     def combine(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> _Part:
         if operator is pow and right.value is not None:
@@ -188,7 +188,7 @@ class _Translation:
         if left.value is not None and right.value is not None:
             value = self.compute_constant(operator, left.value, right.value)
             exact = left.expression
-            # digits of numerator or denominator
+            # number of digits of the numerator or the denominator
             digits = max(len(str(abs(exact.p))), len(str(exact.q))) if exact.is_Rational else 1
             if operator is pow and digits * abs(right.value) > MAX_DIGITS:
                 return _Part(sympy.Float(value), value)
@@ -198,12 +198,12 @@ class _Translation:
         if operator is pow and left.value is not None:
             if left.value <= 0:
                 raise self.refuse("a number that is not positive, to a power that is not a number,")
-            # as exp(exponent * log(base)): exact powers could grow without bound
+            # exp(exponent * log(base)), because exact powers could grow without bound
             return self.make_part(sympy.exp(right.expression * sympy.Float(math.log(left.value))), degree)
         return self.make_part(operator(left.expression, right.expression), degree)
 
     def make_part(self, expression: sympy.Expr, degree: int) -> _Part:
-        """Return a part, with its value if the names cancel, as in x - x."""
+        """Return a part of a formula, which is constant if all names cancel, as in x - x."""
         if expression.free_symbols:
             return _Part(expression, None, degree)
         return _Part(expression, self.compute_constant(float, expression), degree)
@@ -219,12 +219,12 @@ class _Translation:
             raise self.refuse(f"{name!r} with {len(node.args) + len(node.keywords)} arguments")
         argument = self.translate(node.args[0])
         symbolic, numerical = FUNCTIONS[name]
-        if name == "log" and argument.value is not None:  # an exact number would become a power again
+        if name == "log" and argument.value is not None:  # SymPy would restore the power from an exact number
             value = self.compute_constant(numerical, argument.value)
             return _Part(sympy.Float(value), value)
         if argument.value is None:
             return self.make_part(symbolic(argument.expression), 1)
-        value = self.compute_constant(numerical, argument.value)  # before sympy, which would write exp(1e9*log(7)) out
+        value = self.compute_constant(numerical, argument.value)  # before SymPy, which would expand exp(1e9*log(7))
         return _Part(symbolic(argument.expression), value)
 
     def compute_constant(self, function: Callable[..., Any], *arguments: Any) -> float:
@@ -232,13 +232,13 @@ class _Translation:
             value = function(*arguments)
         except (ArithmeticError, ValueError, TypeError):
             value = math.nan
-        if isinstance(value, complex) or not abs(value) < _LARGEST:
+        if isinstance(value, complex) or not abs(value) < _MAX_CONSTANT:
             raise self.refuse("a constant that is not a real number of ordinary size")
         return float(value)
 
 
 def _describe_node(node: ast.AST) -> str:
-    """Return the name of a syntax node in messages."""
+    """Return the description of a syntax node for messages."""
     return {
         "Attribute": "a dot", "Subscript": "an index", "Lambda": "a lambda", "Compare": "a comparison",
         "BoolOp": "and/or", "IfExp": "if/else", "NamedExpr": "an assignment", "JoinedStr": "a string",
@@ -248,24 +248,24 @@ def _describe_node(node: ast.AST) -> str:
 
 
 def evaluate_formula(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
-    """Return the number or array of `expression` for `values` of its symbols.
+    """Evaluate an expression for numbers or arrays as `values` of its symbols.
 
-    Raises FormulaError for an operation that has no numerical counterpart, such as an unevaluated derivative.
+    Raises FormulaError for an operation without a numerical counterpart, such as an unevaluated derivative.
     """
-    return prepare((expression,), {})(values)[0]
+    return compile_formulas((expression,), {})(values)[0]
 
 
-def prepare(
+def compile_formulas(
     expressions: tuple[sympy.Expr, ...], parameters: Mapping[str, float]
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
     """Return a function that evaluates the expressions for the values of all symbols except `parameters`.
 
-    Parts that depend only on `parameters` are computed once.  Raises FormulaError as `evaluate_formula` does.
+    Parts that depend only on `parameters` are computed only once.  Raises FormulaError like `evaluate_formula`.
     """
     return _compile_operations(expressions, tuple(parameters), *parameters.values())
 
 
-@lru_cache(maxsize=256, typed=True)  # 1 and 1.0 are different numbers of a formula
+@lru_cache(maxsize=256, typed=True)  # formulas distinguish 1 and 1.0
 def _compile_operations(
     expressions: tuple[sympy.Expr, ...], names: tuple[str, ...], *numbers: float
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
@@ -275,24 +275,24 @@ def _compile_operations(
     given: list[tuple[int, str]] = []
     steps: list[tuple[int, Callable[..., Any], int, tuple[int, ...]]] = []
     varying: set[int] = set()
-    # arguments come before the operations that use them, so one pass finds those that vary
+    # each operation follows its arguments, so one pass finds all operations that vary
     for place, (operate, arguments) in enumerate(operations):
         if isinstance(operate, str) and operate in parameters:
             known[place] = parameters[operate]
         elif isinstance(operate, str):
             given.append((place, operate))
             varying.add(place)
-        # numbers and parameters only, such as 2 pi / epsilon
+        # constant, such as 2 pi / epsilon
         elif varying.isdisjoint(arguments):
-            with np.errstate(all="ignore"):  # an undefined value is NaN
+            with np.errstate(all="ignore"):  # undefined values become NaN
                 known[place] = operate(*[known[i] for i in arguments])
         else:
-            # short formulas: named arguments take a third less time than a list of arguments
+            # for short formulas, separate arguments take a third less time than a list
             steps.append((place, operate, arguments[0], arguments[1:]))
             varying.add(place)
 
     def evaluate(values: Mapping[str, Any]) -> list[Any]:
-        # constants do not change between calls
+        # copy, because `known` holds the constants of all calls
         slots = known.copy()
         for place, name in given:
             slots[place] = values[name]
@@ -305,7 +305,7 @@ def _compile_operations(
 
 @lru_cache(maxsize=256)
 def _list_operations(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
-    """Return the operations, each after its arguments, and the index of the result of each expression."""
+    """Return the operations in order of evaluation, and the index of the result of each expression."""
     operations: list[Operation] = []
     places: dict[sympy.Expr, int] = {}
 
@@ -317,13 +317,13 @@ def _list_operations(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operati
         if expression in places:
             return places[expression]
         power = expression.exp if expression.is_Pow else sympy.S.Zero
-        is_product = power.is_Integer and 0 < abs(power) <= LARGEST_PRODUCT
+        is_product = power.is_Integer and 0 < abs(power) <= MAX_PRODUCT_EXPONENT
         if expression.is_Add or expression.is_Mul or is_product:
-            # from the first operand to the last, as sympy orders them, so that results do not depend on the process
+            # in the order of SymPy, so that results do not depend on the process
             operands = [expression.base] * abs(int(power)) if is_product else expression.args
             operate = np.add if expression.is_Add else np.multiply
             number = reduce(lambda left, right: add_operation(operate, left, right), map(find_place, operands))
-            number = add_operation(_one_over, number) if power < 0 else number
+            number = add_operation(_invert, number) if power < 0 else number
         elif power == sympy.S.Half:
             number = add_operation(np.sqrt, find_place(expression.base))
         else:
@@ -336,20 +336,20 @@ def _list_operations(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operati
 
 
 def _find_operation(expression: sympy.Expr) -> str | Callable[..., Any]:
-    """Return the NumPy operation that computes the expression from the values of its operands."""
+    """Return the name of a symbol, or the function that computes an expression from its operands."""
     if expression.is_Symbol:
         return str(expression.name)
-    if not expression.args:  # a number or pi; sums and functions of numbers are computed in floating point
+    if not expression.args:  # a number or pi
         if not (expression.is_number and expression.is_real):
             raise FormulaError(f"{expression} is not a real number")
         number = float(expression)
         return lambda: number
     if expression.is_Pow:
-        # as floats: NumPy refuses integers to negative integer powers
+        # floats, because NumPy has no negative powers of integers
         return lambda base, exponent: np.power(np.asarray(base, dtype=float), exponent)
     if expression.func not in _NUMPY:
         raise FormulaError(f"{expression.func.__name__} has no numerical value. Use smoother functions.")
     return _NUMPY[expression.func]
 
 
-_one_over = partial(np.divide, 1.0)
+_invert = partial(np.divide, 1.0)

@@ -1,7 +1,7 @@
-"""Find objects of this package and of other packages by name.
+"""Find methods, problems, plots and other objects of installed packages by name.
 
-A `Registry` holds the objects of one group of entry points, which CONTRIBUTING.md lists.  The name of an entry is the
-name in a study file or on the command line.  Another package cannot replace the names of this distribution.
+A `Registry` holds the objects of one group of entry points.  CONTRIBUTING.md lists the groups.  A study file or a
+command refers to an object by the name of its entry point.  Another package cannot replace a name of this package.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ DISTRIBUTION = "evogt-study"
 
 
 class Registry(Mapping[str, K], Generic[K]):
-    """Objects by name from the entry points of `group`, each imported at its first use.
+    """Mapping from the names of entry points in `group` to their objects, which are imported at their first use.
 
-    Iteration gives the names of this distribution and of all objects in use.  ``registry[name]`` raises ParameterError
-    for an unknown name, and for a type that does not define all abstract methods of its base.  A test or a notebook may
-    add an object to `kinds`.
+    Iteration gives the names of this package and of all imported objects.  ``registry[name]`` raises ParameterError for
+    an unknown name, and for a class that does not define all abstract methods.  A test or a notebook may add an object
+    to `kinds`.
     """
 
     def __init__(self, parameter: str, group: str) -> None:
@@ -35,7 +35,7 @@ class Registry(Mapping[str, K], Generic[K]):
         self.kinds: dict[str, K] = {}
 
     def __getitem__(self, name: str) -> K:
-        # a study that does not use an object of another package does not import that package
+        # import another package only if a study uses its object
         if name not in self.kinds:
             entries = [self.own[name]] if name in self.own else list(find_entry_points(group=self.group, name=name))
             if not entries:
@@ -48,14 +48,14 @@ class Registry(Mapping[str, K], Generic[K]):
 
     @property
     def own(self) -> Mapping[str, EntryPoint]:
-        """Entry points of this distribution, by name."""
+        """Entry points of this package in the group, by name."""
         return read_entry_points().get(self.group, {})
 
     def list_installed(self) -> list[str]:
-        """Return the names of this distribution, then the names of all other packages."""
+        """Return the names of this package, then the names of all other installed packages."""
         return list(dict.fromkeys([*self.own, *(entry.name for entry in find_entry_points(group=self.group))]))
 
-    # the test of `Mapping` would import the object
+    # `Mapping.__contains__` would import the object
     def __contains__(self, name: object) -> bool:
         known = name in self.kinds or name in self.own
         return known or (isinstance(name, str) and bool(find_entry_points(group=self.group, name=name)))
@@ -68,13 +68,13 @@ class Registry(Mapping[str, K], Generic[K]):
 
     @property
     def wanted(self) -> str:
-        """Text that lists the names of this distribution, for messages."""
+        """List of the valid names of this package as text for messages."""
         return f"one of {', '.join(self)}"
 
 
-@cache  # a search in all installed packages would take ten times as long
+@cache  # reading the entry points of all packages takes ten times as long
 def read_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
-    """Return the entry points of this distribution by group and name."""
+    """Return the entry points of this package by group and name."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     found: dict[str, dict[str, EntryPoint]] = {}
@@ -89,16 +89,16 @@ def read_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
 
 # `importlib.metadata` takes 25 ms to import, a third of `evogt --help`
 def find_entry_points(group: str, name: str | None = None) -> EntryPoints:
-    """Return the entry points of a group in all installed packages, or the entry points of one name."""
+    """Return the entry points of a group in all installed packages, optionally with one name only."""
     from importlib.metadata import entry_points
 
     return entry_points(group=group) if name is None else entry_points(group=group, name=name)
 
 
-def lazy_names(package: str, file: str) -> Callable[[str], Any]:
-    """Return a function ``__getattr__`` that imports a public name of `package` on access.
+def make_lazy_import(package: str, file: str) -> Callable[[str], Any]:
+    """Return a module function ``__getattr__`` that imports a public name of `package` at its first use.
 
-    The block ``if TYPE_CHECKING`` in the `file` of the package states the names, also for type checkers.
+    The imports in the block ``if TYPE_CHECKING`` of `file` define the public names.
     """
 
     @cache

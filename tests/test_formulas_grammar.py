@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from evogt_study.errors import FormulaError
 from evogt_study.formulas import (
     FUNCTIONS,
+    MAX_CHARACTERS,
     MAX_DEPTH,
     MAX_EXPONENT,
-    MAX_LENGTH,
     MAX_TERMS,
+    compile_formulas,
     evaluate_formula,
     parse,
-    prepare,
 )
 
 TEXTS = tomllib.loads(Path(__file__).with_name("formulas.toml").read_text(encoding="utf-8"))
@@ -72,7 +72,7 @@ def test_decimals_are_exact_so_that_terms_cancel():
 
 def test_sizes_are_admitted_up_to_their_bounds():
     assert parse("x" + "+x" * MAX_TERMS) == parse(f"{MAX_TERMS + 1}*x")
-    assert parse("1" + " " * (MAX_LENGTH - 3) + "+x") == parse("1 + x")
+    assert parse("1" + " " * (MAX_CHARACTERS - 3) + "+x") == parse("1 + x")
     assert parse(f"x**{MAX_EXPONENT}").exp == MAX_EXPONENT
     assert parse("(x**64)**4") == parse("x") ** 256
     assert parse("sin(" * MAX_DEPTH + "x" + ")" * MAX_DEPTH).has(sympy.Symbol("x", real=True))
@@ -89,8 +89,8 @@ def test_everything_else_is_refused_by_the_name_of_its_key(text):
         "x" + "+x" * (MAX_TERMS + 1), "x" + "/(2+x" * 17 + ")" * 17, "sin(" * 90 + "x" + ")" * 90,
         "(" * 150 + "x" + ")" * 150 + "+" * 300 + "y", "(" * 1900 + "x" + ")" * 1900,
         "sin(" * (MAX_DEPTH + 1) + "x" + ")" * (MAX_DEPTH + 1), "-" * 3000 + "x", "x**" * 1000 + "x", "2**" * 500 + "2",
-        "x" + " " * MAX_LENGTH + "+ 1", "x" * (MAX_LENGTH + 1), "1" * 3000, "0." + "1" * 3000 + "e500",
-        "x+" * 1999 + "x", "(" * MAX_LENGTH, "[" * 3000 + "]" * 900, "f" * 10_000_000,
+        "x" + " " * MAX_CHARACTERS + "+ 1", "x" * (MAX_CHARACTERS + 1), "1" * 3000, "0." + "1" * 3000 + "e500",
+        "x+" * 1999 + "x", "(" * MAX_CHARACTERS, "[" * 3000 + "]" * 900, "f" * 10_000_000,
     ], ids=lambda text: f"{text[:8]}...{len(text)}",
 )  # fmt: skip
 def test_long_and_deep_input_is_refused(text):
@@ -184,8 +184,8 @@ def test_random_text_is_either_a_formula_or_refused(text):
 @pytest.mark.parametrize("texts", [("u + sin(c)",), ("(u**2 - 1)**2/4", "u**c - exp(k*u)"), ("c", "abs(u)**-3")])
 def test_prepared_evaluation_has_the_bits_of_a_single_one(texts):
     expressions, parameters = tuple(parse(text, "f") for text in texts), {"c": 1.75, "k": -0.5}
-    function = prepare(expressions, parameters)
+    function = compile_formulas(expressions, parameters)
     for array in np.random.default_rng(0).uniform(0.1, 2.0, (3, 3, 7)):
-        once = prepare(expressions, {})({**parameters, "u": array})
+        once = compile_formulas(expressions, {})({**parameters, "u": array})
         for left, right in zip(once, function({"u": array}), strict=True):
             assert np.asarray(left).tobytes() == np.asarray(right).tobytes()

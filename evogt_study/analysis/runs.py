@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from evogt_study.errors import Completeness, InputError, Lacking, Message, ParameterError, Status, shorten
+from evogt_study.errors import Completeness, InputError, Message, MissingRuns, ParameterError, Status, shorten
 from evogt_study.inference.kernels import Array, Bools
-from evogt_study.methods.current_run import ALL, NONE, STREAMS
+from evogt_study.methods.current_run import ALL, NONE, STREAMS_ATTRIBUTE
 from evogt_study.schema.values import find_value, text_label, to_canonical
 from evogt_study.schema.variables import DESIGN, status_codes
 from evogt_study.storage.arrays import iterate_slabs
@@ -319,7 +319,7 @@ def _find_streams(
     parameters = {axis: [axis] for axis in axes} | {each.dim: list(each.parameters) for each in samples}
     chosen, assumed = common, tuple[str, ...]()
     if common is None and SEED in values.dims:
-        stated = values[SEED].attrs.get(STREAMS) if SEED in values.coords else None
+        stated = values[SEED].attrs.get(STREAMS_ATTRIBUTE) if SEED in values.coords else None
         chosen = json.loads(str(stated)).get("common", ALL) if stated else ALL
         if stated is None and parameters:
             assumed = ("seeds count as common to all runs, because the result does not state the streams",)
@@ -426,7 +426,7 @@ def count_status(data: xr.Dataset) -> Completeness:
     return Completeness(int(np.count_nonzero(runs >= 0)), int(states.sum()), counts, lacking, messages)
 
 
-def _count_missing(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], state: str) -> list[Lacking]:
+def _count_missing(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], state: str) -> list[MissingRuns]:
     """Count the missing runs at each value of each axis with several values.  `runs` holds run numbers by axis."""
     lacking = []
     for axis, name in enumerate(map(str, data["run_status"].dims)) if (wrong & (runs >= 0)).any() else ():
@@ -436,5 +436,5 @@ def _count_missing(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_]
         places = np.flatnonzero(bad)
         values = [(text_label(to_canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MAX_AXIS_VALUES]]
         if values and len(bad) > 1:  # an axis of one value does not locate missing runs
-            lacking.append(Lacking(state, name, values, len(places) - len(values)))
+            lacking.append(MissingRuns(state, name, values, len(places) - len(values)))
     return lacking

@@ -1,13 +1,13 @@
-"""The command `evogt`.
+"""Define the command `evogt` and its subcommands.
 
-- `main`: commands by name, and exit codes
-- `inputs`: shared options and arguments, and functions that read studies, results and runs
-- `display`: progress, results and warnings in lines of text
-- `run`: `evogt run`, `try`, `submit`
-- `status`: `evogt status`, `list`, `store`
-- `summary`: `evogt summary`, `compare`, `export`
-- `pictures`: `evogt plot`, `report`
-- `results`: `evogt merge`, `diff`, `verify`, `publish`
+- `main` lists the subcommands, and sets exit codes.
+- `inputs` declares the options and arguments of several commands, and reads studies and results.
+- `display` prints progress, results and warnings as lines of text.
+- `run` defines `evogt run`, `try` and `submit`.
+- `status` defines `evogt status`, `list` and `store`.
+- `summary` defines `evogt summary`, `compare` and `export`.
+- `pictures` defines `evogt plot` and `report`.
+- `results` defines `evogt merge`, `diff`, `verify` and `publish`.
 
-The module of a command declares its options.  The command imports all other modules when it runs.
+The module of a command declares the options.  All other modules are imported when the command runs.
 """

@@ -1,4 +1,4 @@
-"""Print progress, the runs of a result and warnings as lines of text."""
+"""Print the progress of a study, the runs of a result and warnings as lines of text."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MAX_MESSAGES = 10
 
 
 def make_listener(quiet: bool) -> Listener | None:
-    """Return a listener that prints progress on standard error, with a bar on a terminal, or None if `quiet`."""
-    if quiet or sys.stderr is None:  # None in a process without standard error
+    """Create a listener that prints progress on standard error, or return None if `quiet` is true."""
+    if quiet or sys.stderr is None:  # a process without standard error
         return None
     if sys.stderr.isatty():
         return _draw_bar
@@ -45,52 +45,52 @@ def make_listener(quiet: bool) -> Listener | None:
         from evogt_study.operations.progress import format_progress
 
         now = time.monotonic()
-        # a phase without new runs has one line
+        # print one line for a phase without new runs
         news = event.phase not in last or (event.final and event.done > 0)
         if news or now - last[event.phase] >= LINE_SECONDS:
             last[event.phase] = now
-            with suppress(OSError):  # a log on a full disk must not stop the runs
+            with suppress(OSError):  # an error of the log, such as a full disk, must not stop the runs
                 print_line(format_progress(event), err=True)
 
     return print_progress
 
 
 def _draw_bar(event: ProgressEvent) -> None:
-    """Draw the bar of a phase in the last line of a terminal, in red if runs failed."""
+    """Draw the progress bar of a phase in the last line of a terminal, in red if a run has failed."""
     from evogt_study.operations.progress import format_progress
 
     full = BAR_WIDTH * (event.reused + event.done) // max(event.total, 1)
     bar = click.style("#" * full, fg="red" if event.failed else "green") + "-" * (BAR_WIDTH - full)
     text = escape_text(format_progress(event))[: shutil.get_terminal_size().columns - BAR_WIDTH - 2]
-    with suppress(OSError):  # a terminal that is gone must not stop the runs
+    with suppress(OSError):  # a closed terminal must not stop the runs
         click.echo(f"{CLEAR_LINE}{bar} {text}", err=True, nl=event.final)
 
 
 def format_counts(found: Completeness) -> str:
-    """Return text of the counts, "240 runs, 238 ok, 2 failed", or "160 points, 64 runs, 64 ok" if points share runs."""
+    """Format run counts as "240 runs, 238 ok, 2 failed", or as "160 points, 64 runs, 64 ok" if cases share runs."""
     points = "" if found.points == found.planned else f"{found.points} points, "
     return f"{points}{found.planned} runs, " + ", ".join(f"{count} {name}" for name, count in found.counts.items())
 
 
 def format_missing(found: Completeness) -> Iterator[str]:
-    """Yield lines with the number of runs that are not ok, or not run, at each axis value."""
+    """Yield lines with the number of runs that are not ok, or not run, for each axis value."""
     for axis in found.lacking:
         parts = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
         yield f"  {axis.state} by {axis.axis}: {', '.join(parts)}" + (f" and {axis.more} more" if axis.more else "")
 
 
 def format_messages(path: Path, phase: str, found: Completeness, study: str) -> Iterator[str]:
-    """Yield the error messages with one case each, and the command that shows the traceback of this case."""
+    """Yield the error messages, each with an example, and the command that shows the traceback of the first example."""
     for message in found.messages[:MAX_MESSAGES]:
         at = ", ".join(f"{name}={value}" for name, value in message.at.items())
         yield f"  {message.count} x {message.text} (e.g. {at})"
-    # a shell cannot pass a value that is printed with an escape
+    # a shell cannot pass a value with control characters
     if not study or not found.messages or not "".join(found.messages[0].at.values()).isprintable():
         return
-    if '"__main__:' in study:  # the function is in no file
+    if '"__main__:' in study:  # no file holds the function
         values: dict[str, Any] = dict(found.messages[0].at)
         for name, text in found.messages[0].at.items():
-            with suppress(SyntaxError, ValueError):  # other values are strings
+            with suppress(SyntaxError, ValueError):  # any other value is a string
                 values[name] = ast.literal_eval(text)
         yield f"  traceback, in the script or notebook: evs.try_case(study, {values})"
     else:
@@ -99,7 +99,7 @@ def format_messages(path: Path, phase: str, found: Completeness, study: str) -> 
 
 
 def format_software(data: xr.Dataset) -> Iterator[str]:
-    """Yield a line for each set of versions if several sets of versions computed the runs."""
+    """Yield the number of runs for each set of software versions if there are several sets."""
     from evogt_study.analysis.runs import KEYS, count_runs, number_runs
     from evogt_study.results.netcdf import read_software_sets
 
@@ -113,7 +113,7 @@ def format_software(data: xr.Dataset) -> Iterator[str]:
 
 
 def describe_runs_as_json(phases: Mapping[str, Completeness]) -> dict[str, Any]:
-    """Return the run counts and the error messages of each phase for JSON."""
+    """Return the run counts and the error messages of each phase in JSON types."""
     from evogt_study.errors import Status
 
     return {
@@ -128,12 +128,12 @@ def describe_runs_as_json(phases: Mapping[str, Completeness]) -> dict[str, Any]:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print a document as JSON in ASCII.  NaN and infinite numbers become null."""
+    """Print a document as JSON in ASCII, with null for NaN and infinite numbers."""
     click.echo(json.dumps(_to_plain(document), indent=2))
 
 
 def _to_plain(value: Any) -> Any:
-    """Return a value with its arrays and numbers converted to the types of JSON."""
+    """Convert the arrays and numbers of nested values to JSON types."""
     if isinstance(value, Mapping):
         return {str(key): _to_plain(each) for key, each in value.items()}
     if hasattr(value, "tolist"):  # an array or a scalar of NumPy
@@ -146,23 +146,23 @@ def _to_plain(value: Any) -> Any:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print each string as one line, with control characters escaped."""
+    """Print each string as one line, with escapes for control characters."""
     for line in lines:
         print_line(line)
 
 
 def print_warning(lines: Iterable[str]) -> None:
-    """Print lines on standard error, after the name of the command."""
+    """Print lines on standard error, each after the text "evogt: "."""
     for line in lines:
         print_line(f"evogt: {line}", err=True)
 
 
 @contextmanager
 def print_warnings_at_end(*kinds: type[Warning]) -> Iterator[None]:
-    """Print each different warning of the block as one line when the block ends."""
+    """Collect the warnings of the block, and print each different warning as one line at the end."""
     with warnings.catch_warnings(record=True) as caught:
         for kind in kinds:
-            # Python shows a warning once for each line of code, which may warn of several results
+            # by default, Python shows only one warning for each line of code
             warnings.simplefilter("always", kind)
         yield
     print_warning(dict.fromkeys(str(warning.message) for warning in caught))
@@ -183,7 +183,7 @@ def print_result(
     found = summary.phases
     listener = make_listener(quiet)
     for phase, each in reversed(found.items()):  # the pilot first
-        # only for a result that was complete: other results have shown their progress
+        # only for an already complete result, because other results have shown their progress
         Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).report(final=True)
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     if as_json:

@@ -1,6 +1,6 @@
-"""Options and arguments that several commands share, and functions that read studies, results and runs.
+"""Declare the options and arguments of several commands, and read studies, results and runs.
 
-`evogt --help` imports this module.  All slow imports are therefore inside the functions.
+`evogt --help` imports this module, so all slow imports are inside functions.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ PATH = click.Path(path_type=Path)
 
 
 class Command(click.Command):
-    """Command with options under headings."""
+    """Click command with groups of options under headings."""
 
     groups: Mapping[str, Sequence[click.Option]]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of each group under its heading.  The last group has the option --help."""
+        """Write the help of each group of options under a heading.  The last group contains --help."""
         for number, (heading, options) in enumerate(self.groups.items(), 1):
             listed = [*options, self.get_help_option(ctx)] if number == len(self.groups) else options
             with formatter.section(heading):
@@ -53,7 +53,7 @@ def make_command(
     options: Sequence[click.Option] | Mapping[str, Sequence[click.Option]],
     **more: Any,
 ) -> Callable[[Callable[..., None]], Command]:
-    """Return a decorator that makes a function a command.  The keys of a mapping of options are headings."""
+    """Return a decorator that makes a function a command.  Keys of the mapping of options become headings."""
     groups = options if isinstance(options, Mapping) else {"Options": options}
 
     def decorate(function: Callable[..., None]) -> Command:
@@ -65,8 +65,8 @@ def make_command(
     return decorate
 
 
-class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.3
-    """Different names, separated by commas."""
+class _NameList(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.3
+    """Click type of a list of different names with commas."""
 
     name = "names"
 
@@ -76,9 +76,9 @@ class _Names(click.ParamType):  # type: ignore[type-arg]  # not generic before c
 
 
 def option(flags: str, metavar: str, help: str, **more: Any) -> click.Option:
-    """Return an option with `flags` such as "-o --output".  An option without a metavar has no value."""
+    """Create an option with flags such as "-o --output".  An option without a metavar is a switch."""
     if metavar.endswith(",..."):
-        more.setdefault("type", _Names())
+        more.setdefault("type", _NameList())
     elif metavar in ("PATH", "FOLDER", "STUDY.toml", "FILE.py"):
         more["type"] = PATH
     shown = more.get("default") not in (None, "", ())
@@ -87,7 +87,7 @@ def option(flags: str, metavar: str, help: str, **more: Any) -> click.Option:
 
 
 def argument(name: str, metavar: str, **more: Any) -> click.Argument:
-    """Return an argument of a command.  The default type is a path."""
+    """Create an argument of a command, by default for a path."""
     return click.Argument([name], metavar=metavar, **{"type": PATH, **more})
 
 
@@ -123,11 +123,11 @@ SCHEDULER = (
 _TYPES: Mapping[str, Mapping[str, Any]] = {
     "int | None": {"type": int}, "float | None": {"type": float}, "Sequence[str | Path]": {"multiple": True}
 }  # fmt: skip
-"""Click settings for the fields of `RunOptions`, by annotation."""
+"""Settings of Click options, by the annotation of a field of `RunOptions`."""
 
 
 def format_option(name: str) -> str:
-    """Return the name of an option on the command line.
+    """Convert the name of a field of `RunOptions` to an option of the command line.
 
     >>> format_option("run_timeout")
     '--run-timeout'
@@ -139,11 +139,11 @@ RUN_OPTIONS = {
     each.name: option(format_option(each.name), **each.metadata, default=each.default, **_TYPES.get(str(each.type), {}))
     for each in fields(RunOptions)
 }
-"""Options for the fields of `RunOptions`."""
+"""Options of the command line for all fields of `RunOptions`."""
 
 
 def make_run_options(given: Mapping[str, Any]) -> RunOptions:
-    """Return the options of a run.  An InputError names the option as on the command line."""
+    """Create the options of a run.  Errors name an option as on the command line."""
     try:
         return RunOptions(**given)
     except InputError as error:
@@ -154,7 +154,7 @@ def make_run_options(given: Mapping[str, Any]) -> RunOptions:
 
 
 def read_task(text: str) -> tuple[int, ...]:
-    """Return the numbers in a task "7/200", or "7/200:2" for the second class.  Raises InputError."""
+    """Parse a task such as "7/200", or "7/200:2" for the second class of resources.  Raises InputError."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})(?::(\d{1,9}))?", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError(f"`--task` must be I/N, with I from 1 to N, got {text!r}")
@@ -162,7 +162,7 @@ def read_task(text: str) -> tuple[int, ...]:
 
 
 def refuse_options(reason: str, *, allowed: str) -> None:
-    """Raise InputError if the user gave an option that has no effect with `reason`."""
+    """Raise InputError if the user gave any option except `allowed`, because it has no effect with `reason`."""
     context = click.get_current_context()
     for each in context.command.params:
         is_given = context.get_parameter_source(str(each.name)) == ParameterSource.COMMANDLINE
@@ -171,7 +171,7 @@ def refuse_options(reason: str, *, allowed: str) -> None:
 
 
 def check_together(**options: object) -> None:
-    """Raise InputError if more than one of these options is given."""
+    """Raise InputError if the user gave more than one of these options."""
     given = [f"`{format_option(name)}`" for name, value in options.items() if value not in (None, False)]
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)} must not be combined. Give one of them.")
@@ -181,7 +181,7 @@ def check_together(**options: object) -> None:
 
 
 def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
-    """Read ``KEY=VALUE``: "a=5" is a constant, and "n=10,20", "n=10," and "seed=0..99" are axis values."""
+    """Parse assignments: "a=5" sets a constant, and "n=10,20", "n=10," or "seed=0..99" sets axis values."""
     found: dict[str, Any] = {}
     for text in texts:
         name, sign, value = (part.strip() for part in text.partition("="))
@@ -196,11 +196,11 @@ def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
 
 
 class AxisValues(list[Any]):
-    """Axis values that an assignment lists."""
+    """List of axis values in an assignment such as "n=10,20"."""
 
 
 def read_values(text: str) -> Any:
-    """Read the value of an assignment, or `AxisValues` if the text lists several values.  Raises InputError."""
+    """Parse the value of an assignment, or several values as `AxisValues`.  Raises InputError."""
     whole = re.fullmatch(r"(-?\d+)\.\.(-?\d+)", text)
     if whole:
         first, last = int(whole[1]), int(whole[2])
@@ -209,7 +209,7 @@ def read_values(text: str) -> Any:
         return AxisValues(range(first, last + 1))
     if "," not in text:
         return _read_toml(text, text)
-    listed = _read_toml(f"[{text}]", None)  # commas inside of a string or of a list do not separate values
+    listed = _read_toml(f"[{text}]", None)  # commas inside strings and lists do not separate values
     if listed is None:
         listed = [_read_toml(part.strip(), part.strip()) for part in text.split(",") if part.strip()]
     return listed[0] if len(listed) == 1 and not text.endswith(",") else AxisValues(listed)
@@ -228,7 +228,7 @@ def _read_toml(text: str, default: Any) -> Any:
 
 @contextmanager
 def open_runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
-    """Open a result by phase.  For an unfinished result, read its finished runs with `variables`, by default all."""
+    """Open the phases of a result.  If it is unfinished, read the finished runs, optionally only some variables."""
     from evogt_study.cli.display import warn_if_unfinished
     from evogt_study.results.netcdf import open_partial_result
 
@@ -239,14 +239,14 @@ def open_runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iter
 
 
 def read_phase(path: Path, phase: str) -> xr.Dataset:
-    """Return the runs of one phase of a result, or the finished runs of an unfinished result."""
+    """Open the runs of one phase of a result.  If the result is unfinished, read its finished runs."""
     from evogt_study.results.netcdf import open_result
     from evogt_study.schema.variables import EARLIER_PHASES
 
-    # `open_runs_so_far` adds the finished runs beside a result that is being extended
+    # `open_runs_so_far` also reads finished runs that are not in the result file yet
     if path.exists() and not description_path(path).exists():
         data = open_result(path, phase)
-        click.get_current_context().call_on_close(data.close)  # the garbage collector may close it in another thread
+        click.get_current_context().call_on_close(data.close)  # not by the garbage collector in another thread
         return data
     with open_runs_so_far(path) as runs:
         found = runs.get(phase)
@@ -258,7 +258,7 @@ def read_phase(path: Path, phase: str) -> xr.Dataset:
 
 
 def check_finished(*paths: Path) -> None:
-    """Raise InputError for an unfinished result."""
+    """Raise InputError if a result is not finished."""
     check_exists(*paths)
     for path in paths:
         if not path.exists():
@@ -266,14 +266,14 @@ def check_finished(*paths: Path) -> None:
 
 
 def check_exists(*paths: Path) -> None:
-    """Raise InputError for a result that does not exist and has no finished runs."""
+    """Raise InputError if a result does not exist and has no finished runs."""
     for path in paths:
         if not path.exists() and not description_path(path).exists():
             raise InputError(f"no result file {path}. Create it with `evogt run`.")
 
 
 def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
-    """Return a study with the assigned constants and axes, and print a line for each accuracy warning."""
+    """Read a study file, apply assignments, and print a line for each accuracy warning."""
     from evogt_study.cli.display import print_warnings_at_end
     from evogt_study.study.study import Study
 
@@ -289,7 +289,7 @@ def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
 
 
 def _check_kind(study: Study, name: str, value: Any) -> None:
-    """Raise InputError for a string in place of numbers, such as the mistyped range 0-9."""
+    """Raise InputError for a string instead of numbers, such as the wrong range "0-9"."""
     text = next((each for each in (value if isinstance(value, AxisValues) else [value]) if isinstance(each, str)), None)
     if text is None:
         return

@@ -1,6 +1,6 @@
-"""The command `evogt`, with its subcommands, error output and exit codes.
+"""Define the command `evogt` with its subcommands, error output and exit codes.
 
-`evogt` imports the module of a command when the user calls the command, so `evogt --help` is fast.
+The module of a subcommand is imported only when the user calls the subcommand, so `evogt --help` is fast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evogt_study.registry import Registry
 from evogt_study.text import print_line
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-"""Exit codes.  Click uses 2 for wrong options.  130 is a shell's 128 + SIGINT."""
+"""Exit codes.  Click uses 2 for invalid options.  Shells use 130 = 128 + SIGINT for an interrupt."""
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run", "Run the missing cases of a study and write the result file."),
     "try": ("run", "Run one case here and show its return value or traceback."),
@@ -35,17 +35,17 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "publish": ("results", "Write results as a folder to deposit."),
     "store": ("status", "List or prune runs that studies no longer include."),
 }
-"""Module and description of each command, in the order of `evogt --help`."""
+"""Module and description of each subcommand, in the order of `evogt --help`."""
 _FUNCTIONS = {"try": "try_case", "list": "list_results"}
-"""Functions whose names differ from the names of their commands."""
+"""Names of functions that differ from the names of their subcommands."""
 MAX_HELP = 100
-"""Largest number of characters of the help of a registered command."""
+"""Maximum number of characters of the help text of a command from another package."""
 REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands")
-"""Click commands that packages register by entry points."""
+"""Click commands from the entry points of installed packages."""
 
 
 class _Commands(click.Group):
-    """Group that imports a command when it is called, and prints an error of this package as one line."""
+    """Command group that imports a subcommand at its call, and prints an error of this package as one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *REGISTERED.list_installed()]
@@ -57,7 +57,7 @@ class _Commands(click.Group):
         command: click.Command = getattr(module, _FUNCTIONS.get(cmd_name, cmd_name))
         return command
 
-    # the method of Click would import every command
+    # the method of the base class would import all commands
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         lines = [(name, text) for name, (_, text) in COMMANDS.items()]
         for name in REGISTERED.list_installed():
@@ -68,21 +68,21 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(lines)
 
-    # in this method, because Click replaces a KeyboardInterrupt by an Abort without a reason
+    # outside this method, Click replaces a KeyboardInterrupt by an Abort without a reason
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except EvogtError as error:
             _print_and_exit(str(error), BAD_INPUT if isinstance(error, InputError) else FAILED)
-        except OSError as error:  # system errors, such as a full disk
-            if error.errno == EPIPE or not error.strerror:  # Click handles a closed output
+        except OSError as error:  # a system error, such as a full disk
+            if error.errno == EPIPE or not error.strerror:  # Click handles a closed pipe
                 raise
             of = f"{error.filename}: " if error.filename else ""
             _print_and_exit(f"{of}{error.strerror}", BAD_INPUT)
         except MemoryError:
-            _print_and_exit("this machine has not enough memory for this command", FAILED)
+            _print_and_exit("this machine has too little memory for this command. Use another machine.", FAILED)
         except KeyboardInterrupt as reason:
-            text = str(reason) or "interrupted"  # Ctrl-C has no reason, but a signal or a time limit has
+            text = str(reason) or "interrupted"  # a signal or a time limit gives a reason, but Ctrl-C does not
             is_study = isinstance(reason, StudyInterruptedError)
             _print_and_exit(
                 text if is_study else f"{text}. Run the same command again to compute the rest.", INTERRUPTED
@@ -90,7 +90,7 @@ class _Commands(click.Group):
 
 
 def _print_and_exit(message: str, code: int) -> NoReturn:
-    # one line, also with a line break in a name or a message
+    # replace line breaks in names and messages by spaces
     print_line(f"evogt: {' '.join(message.split())}", err=True)
     raise SystemExit(code)
 

@@ -1,4 +1,4 @@
-"""The commands `evogt plot` and `evogt report`."""
+"""Define the commands `evogt plot` and `evogt report`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from evogt_study.errors import InputError
 from evogt_study.text import escape_text, print_line
 
 MAX_INCHES = 50
-"""Largest side of a figure in inches.  At 300 dots per inch, two such sides make an image of 900 MB."""
+"""Maximum width and height of a figure in inches.  At 300 dots per inch, the largest image takes 900 MB."""
 
 
 def _read_numbers(example: str, sign: str, count: int | None, most: float) -> Any:
-    """Return a callback that reads numbers with `sign` between them.  It raises InputError."""
+    """Return a Click callback that parses numbers with the separator `sign`.  The callback raises InputError."""
 
     def read(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
         if text is None:
@@ -84,7 +84,7 @@ def plot(
     data, choices = inputs.read_phase(file, "pilot" if pilot else "main"), [(kind, request)]
     if kind is None:
         fitting = catalogue.choose_plots(data, request)
-        # without choices, the distribution raises the error
+        # if no kind fits, draw the distribution, which raises an error with the reason
         choices = [(each.kind, replace(request, variable=each.variable)) for each in fitting]
         choices = choices or [("distribution", request)]
         if request.variable is None and catalogue.has_no_error(data) and fitting:
@@ -93,13 +93,13 @@ def plot(
     for name, its_request in choices:
         try:
             made = catalogue.draw_kind(data, str(name), its_request)
-        except InputError as error:  # the kind fits the result, but not the request
+        except InputError as error:  # the kind fits the result, but not the options
             failed.append(error)
             if len(failed) == len(choices):
                 raise failed[0] from None
             display.print_warning([f"{name} is left out: {error}"])
             continue
-        # several figures, and figures beside the result, have the name of the figure
+        # add the kind of plot to the name of each figure
         alone = len(choices) == 1 and output is not None
         path = base if alone else base.with_stem(f"{base.stem}_{made.name}")
         write_output(path, encode_figure(made.figure, form))
@@ -109,7 +109,7 @@ def plot(
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all.  Raises ResultError if the system cannot write the file."""
+    """Write a file atomically.  Raises ResultError if the system cannot write the file."""
     from evogt_study.storage.files import check_writable, write_file
 
     check_writable(path)
@@ -122,7 +122,7 @@ def report(file: Path, output: Path | None) -> None:
 
     The page is one file without scripts.  The page opens in any browser without a network.
     """
-    # a path such as "." has no name, and the reader raises the error
+    # for a path without a name, such as ".", the reader raises the error
     path = output or (file.with_suffix(".html") if file.name else Path("report.html"))
     check_page(path, "--output")
     write_report(file, path)
@@ -130,13 +130,13 @@ def report(file: Path, output: Path | None) -> None:
 
 
 def check_page(path: Path, option: str) -> None:
-    """Raise InputError if the `path` of an option does not end in .html."""
+    """Raise InputError if the path of an option does not end in ".html"."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"`{option}` must end in .html, got {path.name!r}")
 
 
 def write_report(file: Path, path: Path, state: str = "") -> None:
-    """Write the page of a result, or of its finished runs, with the `state` of its computation."""
+    """Write the HTML page of a finished or unfinished result.  `state` describes the computation."""
     from evogt_study.publishing.report import report as page
     from evogt_study.results.netcdf import load_numbers
 

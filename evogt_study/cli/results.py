@@ -1,4 +1,4 @@
-"""The commands `evogt merge`, `diff`, `verify` and `publish`, which read whole results."""
+"""Define the commands `evogt merge`, `diff`, `verify` and `publish`, which read whole results."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
 
 
 def _read_labels(files: tuple[str, ...]) -> dict[Any, Path]:
-    """Return the files by label, by default the stem of their names.  Labels are numbers if all texts are numbers."""
+    """Return the files by label.  The default label is the stem of the name.  Numeric texts become numbers."""
     results: dict[Any, Path] = {}
     for each in files:
         label, _, file = each.partition("=") if "=" in each else (Path(each).stem, "", each)
         if label in results:
             raise InputError(f"`FILES` must have different labels, got {label} twice. Write LABEL=FILE.nc.")
         results[label] = Path(file)
-    for number in (int, float):  # int first: integers stay integers
+    for number in (int, float):  # int first, so that integers stay integers
         with suppress(ValueError):
             return {number(label): path for label, path in results.items()}
     return results
@@ -108,7 +108,7 @@ def verify(file: Path, as_json: bool, **options: Any) -> None:
     if not as_json:
         options["announce"] = lambda files: display.print_lines(f"  executes: {each}" for each in files)
     made = verify_deposit(file, **options) if file.is_dir() else [verified(file, **options)]
-    documents = [_print_verification(each, as_json) for each in made]  # each result is printed after its check
+    documents = [_print_verification(each, as_json) for each in made]  # prints each result after its check
     if not file.is_dir():
         display.warn_if_unfinished(file)
     well = all(each["well"] for each in documents)
@@ -119,7 +119,7 @@ def verify(file: Path, as_json: bool, **options: Any) -> None:
 
 
 def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
-    """Print the verification of one result unless `as_json`, and return a document for JSON."""
+    """Print the verification of one result unless `as_json` is true.  Return the verification in JSON types."""
     from evogt_study.analysis.runs import count_status
 
     phases = {phase: count_status(data) for phase, data in made.phases.items()}

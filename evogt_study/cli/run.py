@@ -1,7 +1,6 @@
-"""The commands `evogt run`, `try` and `submit`.
+"""Define the commands `evogt run`, `try` and `submit`.
 
-`evogt run` recognises a complete result and starts workers before it imports the code of the computation.  These
-imports take a second.
+`evogt run` recognises a complete result and starts workers before the imports for the computation, which take a second.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def run(
     from evogt_study.workers.signals import handle_signals
 
     notify: Callable[[str], None] = (lambda line: None) if quiet else partial(print_line, err=True)
-    # the exits run from right to left: progress, then clients, then signals, then warnings
+    # the contexts exit from right to left: progress, client, signals, warnings
     warned, summary = display.print_warnings_at_end(StoreWarning, ReturnWarning), None
     with warned, handle_signals(time_limit, waits=array is not None) as check_end, ExitStack() as stack:
         if array is not None:
@@ -108,7 +107,7 @@ def run(
 
 
 def prestart_workers(*paths: Path, elsewhere: bool = False) -> None:
-    """Start a runner on this machine unless a path is missing.  The runner imports its modules in parallel."""
+    """Start a runner on this machine if all paths exist.  The runner imports its modules in parallel."""
     if not elsewhere and all(path.exists() for path in paths):
         prestart_runner()
 
@@ -135,13 +134,13 @@ def submit(
 
     study = inputs.read_study(study_file, assignments)
     path = output or default_result(study.name)
-    # first, because an unknown system or directive is an error
+    # check the system and the directives before any other step
     retries = study.model.resources is not None and study.model.resources.retry_memory
     scripts = make_job_scripts(
         cluster, [str(study_file), *assignments], path, tasks, count_needs(study), workers=workers,
         directives=directives, retries=retries,
     )  # fmt: skip
-    # before any task starts, because SLURM does not create the folder
+    # SLURM does not create the folder of the outputs
     make_jobs_folder(path)
     for script in scripts:
         if prints:
@@ -151,14 +150,14 @@ def submit(
 
 
 def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool) -> None:
-    """Print the forecast of a study: cases, shared stages, time and memory."""
+    """Print the forecast of a study: the cases, the shared stages, the time and the memory."""
     from dask.system import CPU_COUNT
 
     from evogt_study.operations.forecast import START_SECONDS, forecast_phase
     from evogt_study.results.finished import read_finished_runs
     from evogt_study.study.plan import join_values, plan_study
 
-    # the count of Dask, as in `evogt run`: it respects the limits of a container
+    # the number of cores from Dask respects the limits of a container
     workers = options.workers or CPU_COUNT
     done = read_finished_runs(study, path, others=tuple(map(Path, options.reuse_from)))
     found, lines = [], [f"study {study.name}" + (f": {study.model.title}" if study.model.title else "")]
@@ -195,7 +194,7 @@ def _print_forecast(study: Study, path: Path, options: RunOptions, as_json: bool
 
 
 def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
-    """Yield lines that describe the work of one phase."""
+    """Yield lines about the cases, shared stages, time and memory of one phase."""
     from evogt_study.study.plan import OWN_STAGE
 
     plan = found.plan
@@ -210,7 +209,7 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
         if work.stage != OWN_STAGE:
             sample = "" if work.cases == found.n_missing else f" (among the first {work.cases:,})"
             share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
-            yield f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}"  # 21: of "coefficient reference"
+            yield f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}"  # 21: "coefficient reference"
     if found.prediction is not None and found.n_missing:
         seconds, longest = map(format_duration, found.prediction)
         yield f"    about {seconds} of work, {longest} for the longest run"
@@ -219,7 +218,7 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
 
 
 def _describe_precision(precision: Precision, table: RunTable | None) -> str:
-    """Return a line with the estimated number of runs for a target precision."""
+    """Return a line with the expected number of runs that reach a target precision."""
     from evogt_study.study.plan import decide_setups
 
     goal = precision.goal

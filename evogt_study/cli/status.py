@@ -1,4 +1,4 @@
-"""The commands `evogt status`, `list` and `store`."""
+"""Define the commands `evogt status`, `list` and `store`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
 
 _WATCH_SECONDS = 5.0
-"""Seconds between two displays.  A display of a thousand runs takes 0.1 s."""
+"""Time in seconds between two updates of `evogt status --watch`.  A result of a thousand runs takes 0.1 s."""
 PAGE_SECONDS = 60.0
-"""Seconds between two HTML pages.  The figures of a page take seconds."""
+"""Minimum time in seconds between two HTML pages of `evogt status --watch`."""
 
 
 @inputs.make_command([inputs.argument("file", "FILE")], [
@@ -67,12 +67,12 @@ def status(
         while _show_runs(study, path, reuse_from, html, as_json) and watch:
             end = time.monotonic() + (_WATCH_SECONDS if html is None else PAGE_SECONDS)
             while time.monotonic() < end and read_computation(path).runs:
-                time.sleep(_WATCH_SECONDS / 10)  # the longest delay after the end
-            click.clear()  # only on a terminal
+                time.sleep(_WATCH_SECONDS / 10)  # the maximum delay after the end of the study
+            click.clear()  # clears only a terminal
 
 
 def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], html: Path | None, as_json: bool) -> bool:
-    """Print the state of a result and write its page.  Return True while the result is being computed."""
+    """Print the progress of a result and write its page.  Return True if a process is computing the result."""
     from evogt_study.analysis.runs import count_status
     from evogt_study.methods.current_run import describe_running
     from evogt_study.operations.progress import read_computation
@@ -81,7 +81,7 @@ def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], ht
     if not as_json and (begun or computation.runs):
         print_line(f"{path}: {computation.describe()}")
         display.print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:10])
-    # before the first run is finished, no study is on disk
+    # no study is on disk before the first run has finished
     waits, done = computation.runs and not begun and not path.exists(), None
     with ExitStack() as stack:
         runs: Mapping[str, xr.Dataset] = {}
@@ -212,7 +212,7 @@ def prune_places(places: tuple[Path, ...], older_than: str | None) -> None:
         raise InputError("`PATH` must be a result or a folder, got none. To list the stores, run `evogt store list`.")
     before = None if older_than is None else time.time() - parse_seconds(older_than, "--older-than")
     for result in _find_results(places):
-        with lock_result(result):  # also of a result without a store: it removes what a killed command left
+        with lock_result(result):  # also without a store, to remove the files of a killed command
             if store_folder(result).is_dir():
                 print_line(f"removed {_describe_kept(prune_store(result, before))}")
             else:
@@ -220,9 +220,9 @@ def prune_places(places: tuple[Path, ...], older_than: str | None) -> None:
 
 
 def _find_results(places: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield results that may have a store.  Raises InputError if a path has neither a result nor a store."""
+    """Yield all results that may have a store.  Raises InputError for a path without a result and a store."""
     for place in places or (Path("results"),):
-        if place.is_dir() or not places:  # the default folder may not exist yet
+        if place.is_dir() or not places:  # the default folder may be missing
             yield from (path.with_suffix("") for path in sorted(place.glob(f"*{STORE}")) if path.is_dir())
         elif store_folder(place).is_dir() or place.is_file():
             yield place
@@ -236,6 +236,6 @@ def _describe_kept(found: StoreContent) -> str:
 
 
 def _format_size(count: int) -> str:
-    """Return a number of bytes in a suitable unit."""
+    """Format a number of bytes with a unit such as "kB" or "MB"."""
     unit = max((unit for unit in range(4) if count >= 1000**unit), default=0)
     return f"{count / 1000**unit:.3g} {('bytes', 'kB', 'MB', 'GB')[unit]}"

@@ -1,4 +1,4 @@
-"""The commands `evogt summary`, `compare` and `export`."""
+"""Define the commands `evogt summary`, `compare` and `export`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from evogt_study.text import print_line, print_text
 if TYPE_CHECKING:
     import xarray as xr
 
-_ANY = "the one there is"
-"""Value of `--orders` without an axis.  No axis has this name."""
-OF_STATISTICS = "variables over at statistics units method confidence min_units missing pilot as_json"
-"""Options of `summary` that affect the statistics."""
+_ANY_AXIS = "the one there is"
+"""Value of the option `--orders` without an axis, which no axis can have as its name."""
+STATISTICS_OPTIONS = "variables over at statistics units method confidence min_units missing pilot as_json"
+"""Names of the options of `evogt summary` that affect the statistics."""
 
 
 @inputs.make_command([inputs.RESULT_FILE], {
@@ -35,7 +35,7 @@ OF_STATISTICS = "variables over at statistics units method confidence min_units 
                "Also print the ratio of means of two values of the --columns axis, paired by seed.", default=""),
         option("--orders", "[AXIS]",
                "Print observed orders of convergence along a numeric axis or a parameter that depends on it.  "
-               "[default AXIS: the only one]", is_flag=False, flag_value=_ANY),
+               "[default AXIS: the only one]", is_flag=False, flag_value=_ANY_AXIS),
         option("--sensitivity", "VARIABLE",
                "Print sensitivity indices for the parameters of a sample.  Use `run_status` to explain failures."),
         option("--log", "", "Use the logarithm of the variable for --sensitivity."),
@@ -71,15 +71,15 @@ def summary(
     The default table has one row for each setup.  The columns are mean, standard deviation and median with 95 %
     confidence intervals, and the numbers of used and planned runs.
     """
-    # options that have no effect on the output are refused
+    # raise an error for an option without an effect
     inputs.check_together(json=as_json, orders=orders, sensitivity=sensitivity)
     if sensitivity is not None:
         allowed = "sensitivity log over at method confidence min_units missing pilot form digits"
         inputs.refuse_options("--sensitivity", allowed=allowed)
     elif orders is not None:
-        inputs.refuse_options("--orders", allowed=f"orders form digits notation {OF_STATISTICS}")
+        inputs.refuse_options("--orders", allowed=f"orders form digits notation {STATISTICS_OPTIONS}")
     elif as_json:
-        inputs.refuse_options("--json", allowed=f"incomplete {OF_STATISTICS}")
+        inputs.refuse_options("--json", allowed=f"incomplete {STATISTICS_OPTIONS}")
     elif log:
         raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
     from evogt_study.analysis.runs import select_point
@@ -101,7 +101,7 @@ def summary(
         elif orders is not None:
             from evogt_study.analysis.tables import make_order_table
 
-            print_text(make_order_table(runs, request, "" if orders == _ANY else orders))
+            print_text(make_order_table(runs, request, "" if orders == _ANY_AXIS else orders))
         elif as_json:
             made = summarise_variables(runs, request)[1]
             found = {name: _list_points(each, each["n_ok"].dims) for name, each in made.items()}
@@ -112,7 +112,7 @@ def summary(
 
 
 def _list_points(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any]]:
-    """Return a row for each point of `dims`, with coordinates and variables.  Other dimensions become lists."""
+    """Return a row with coordinates and variables for each point of `dims`.  Other dimensions become lists."""
     import numpy as np
 
     listed: list[tuple[str, list[int], Any]] = []

@@ -1,11 +1,11 @@
-"""Methods that a study can run.
+"""Load and run the methods of a study.
 
-- `protocol`: contracts of a method and of a kind of problem: `Method`, `BoundCase`, `ProblemKind`
-- `loading`: search for the method that a study names
-- `code`: `UserCode`, a function of a file, a module or a notebook; `MethodSpec`, from which a worker makes the method
-- `fingerprint`: hash of the source that a function depends on
-- `python_files`: hashes, imports, statements and names of Python files
-- `function`: run of a user function as a method, and conversion of the returned object to a record
-- `command`: run of a program as a method
-- `current_run`: random streams, folder, checkpoint and progress of the current run
+- `protocol` defines the base classes `Method`, `BoundCase` and `ProblemKind`.
+- `loading` finds the method that a study names.
+- `code` represents user functions from files, modules and notebooks, and the data of a method (`MethodSpec`).
+- `fingerprint` computes the fingerprint of a user function.
+- `python_files` reads hashes, imports, statements and names of Python files.
+- `function` runs user functions and converts the returned objects to records.
+- `command` runs programs, such as compiled solvers.
+- `current_run` manages the random streams, folder, checkpoint and progress of the current run.
 """

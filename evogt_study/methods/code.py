@@ -1,7 +1,7 @@
-"""User code that a study names as ``file.py:attribute``, ``package.module:attribute``, an entry point or a function.
+"""Load the user code that a study names as ``file.py:attribute``, ``package.module:attribute`` or an entry point.
 
-A study file cannot make the package import other code.  A result stores the name, the fingerprint and the parameters of
-the code, so that commands can read, merge and check a result without running the code.
+The package imports only the code that the study names.  A result stores the name, the fingerprint and the parameters of
+the code.  Commands therefore read, merge and check a result without the code.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ import numpy as np
 from evogt_study.errors import StudyError, cut, shorten
 from evogt_study.methods import python_files
 from evogt_study.methods.command import Program, is_command
-from evogt_study.methods.current_run import CACHED, GLOBAL_GENERATORS
+from evogt_study.methods.current_run import CACHED_TYPE, GLOBAL_GENERATORS
 from evogt_study.methods.fingerprint import UsedCode, fingerprint_file, fingerprint_object
 from evogt_study.methods.protocol import find_problem_kind, is_problem
 from evogt_study.methods.python_files import Contents, find_function, is_local, iterate_codes
@@ -52,18 +52,18 @@ from evogt_study.storage.files import hash_file, read_bytes
 Part = TypeVar("Part")
 GROUP = "evogt_study.methods"
 """Group of entry points with which a package registers methods.  A method is a function or a subclass of `Method`."""
-SOURCE_LIMIT = 20_000
+MAX_SOURCE_CHARACTERS = 20_000
 """Maximum number of characters of a function's source that a result stores."""
-_imported_as: dict[str, object] = {}
-"""Fingerprint and file hashes of each module that this process imported for a study."""
+_module_contents: dict[str, object] = {}
+"""Fingerprint and file hashes of each imported user module, by name of the module."""
 _import_folder = [""]
-"""Folder from which user code last imported modules."""
+"""Folder of the user code that this process imported last, as the only entry."""
 _imported_file: ContextVar[str] = ContextVar("imported_file", default="")
 """File or module that this process is importing for a study, or ""."""
 
 
 class CodeKind(Enum):
-    """Form in which a worker receives code: file text, module name, pickled object or command, or only declared."""
+    """Form in which a worker receives user code.  Code of the kind `DECLARED` is known by its declaration only."""
 
     FILE = "file"
     MODULE = "module"
@@ -76,15 +76,15 @@ class CodeKind(Enum):
 class UserCode:
     """User code, with all data that a worker needs to load it.
 
-    `reference` is the name of the code in the study.  `module` is set if the client and the workers can import the
-    code.  Paths in parameters are relative to `folder`, the folder of the study.  The whole content of the files in
-    `depends` enters the fingerprint.
+    `reference` is the name of the code in the study.  `module` is the name of an installed module with the code, or "".
+    Paths in parameters are relative to `folder`, the folder of the study.  The whole content of the files in `depends`
+    enters the fingerprint.
 
-    `files` is the code hash, with one hash for each file that the code imports.  It decides whether `verify` and `try`
-    execute the code.  `content` is the hash of the source that the code uses, and `used` lists the other files with
-    this source.  `recorded` is a fingerprint from a result, which replaces the computed fingerprint.  If `is_checked`
-    is true, the code can import only files with a recorded hash.  `objects` holds pickled parameter values by
-    fingerprint.
+    `files` is the code hash, with one hash for each file that the code imports.  `verify` and `try` execute the code
+    only if the code hash is unchanged.  `content` is the hash of the source that the code uses.  `used` lists the other
+    files with this source.  `recorded` is a fingerprint from a result, which replaces the computed fingerprint.  If
+    `is_checked` is true, the code can import only files with a recorded hash.  `objects` holds pickled parameter values
+    by fingerprint.
     """
 
     kind: CodeKind
@@ -105,7 +105,7 @@ class UserCode:
     declaration: str = ""
 
     def load(self) -> Any:
-        """Return the function, class or problem.  Raises StudyError if the code cannot be loaded."""
+        """Return the function, class or problem of the code.  Raises StudyError if the import fails."""
         if self.kind is CodeKind.DECLARED:
             return _make_declared(self.reference, self.declared)
         if self.kind is CodeKind.OBJECT:
@@ -115,15 +115,15 @@ class UserCode:
             return Program(**json.loads(self.reference), folder=Path(self.folder), depends=depends, expected=self.files)
         place = self.module or self.path
         if self.module and _find_installed(self.module, self.attribute, self.reference)[-1] != self.content:
-            raise StudyError(f"{place} has other code on a worker than on the client. Install the same version on both")
+            raise StudyError(f"{place} differs between a worker and the client. Install the same version on both")
         with self.enable_imports():
             outer = _imported_file.set(place)
             try:
                 if self.module:
-                    module: Any = _import(self.module, (self.content, *self.files))
+                    module: Any = _import_module(self.module, (self.content, *self.files))
                 else:  # without the `__getattr__` of a file
                     module = SimpleNamespace(**_run_file(self.path, self.text, (*self.neighbours, *self.used)))
-            except (Exception, SystemExit) as error:  # a user's file can raise anything
+            except (Exception, SystemExit) as error:  # user code can raise any exception
                 raise StudyError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
             finally:
                 _imported_file.reset(outer)
@@ -131,7 +131,7 @@ class UserCode:
                 found = operator.attrgetter(self.attribute)(module)
             except AttributeError:
                 raise StudyError(f"{place} has no `{self.attribute}`") from None
-        thing = find_function(found)  # code of the standard library could execute shell commands
+        thing = find_function(found)  # a function of the standard library could execute shell commands
         if isinstance(thing, FunctionType):
             _check_not_standard(str(thing.__globals__.get("__name__")), self.reference)  # `__module__` may be any text
         elif callable(thing):
@@ -156,19 +156,19 @@ class UserCode:
         finders = [_CheckedFiles(folder, known)] if self.is_checked else []
         sys.meta_path[:0] = finders
         sys.path.insert(0, folder)
-        # the time of a compiled file shows no change within a second
+        # Python misses a change within one second if a compiled file exists
         written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         try:
             yield
         finally:
             sys.meta_path[:] = [each for each in sys.meta_path if each not in finders]
-            with suppress(ValueError):  # the code may have changed the path
+            with suppress(ValueError):  # user code may have changed sys.path
                 sys.path.remove(folder)
             sys.dont_write_bytecode = written
 
     @cached_property
     def folder_of_file(self) -> str:
-        """Folder of the code file, cached because computing the folder takes as long as a trivial run."""
+        """Folder of the code file, cached because its computation takes as long as a trivial run."""
         return str(Path(self.path).parent)
 
     @cached_property
@@ -179,17 +179,17 @@ class UserCode:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of everything that the code depends on, except its name in the study."""
+        """Hash of all source that the code depends on, without its name in the study."""
         return self.recorded or python_files.add_depends(self.content, self.depends, Path(self.folder))
 
     @property
     def is_pickled(self) -> bool:
-        """True for a function from a script or a notebook, even if only its declaration is known."""
+        """True for the code or the declaration of a function from a script or a notebook."""
         return self.kind is CodeKind.OBJECT or (self.kind is CodeKind.DECLARED and "source" in self.declared)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """All text that determines the results of the code, for the hash of the plan."""
+        """Texts of the code and of its imports that enter the hash of the plan."""
         if self.kind is CodeKind.DECLARED:
             return (self.fingerprint,)
         recorded = (self.recorded,) if self.recorded else ()
@@ -205,14 +205,14 @@ class UserCode:
         if is_problem(loaded):
             return {**known, "problem": loaded.content, "kind": loaded.problem_kind}
         known["parameters"] = []
-        for each in read_signature(loaded, self.attribute).values():  # a default that no study can state is null
+        for each in read_signature(loaded, self.attribute).values():  # null for a default that a study cannot state
             default = None if is_composite(each.default) else json.loads(json_text(each.default))
             known["parameters"].append([each.name, each.optional, default])
-        return known | ({"source": self.text[:SOURCE_LIMIT]} if self.kind is CodeKind.OBJECT else {})
+        return known | ({"source": self.text[:MAX_SOURCE_CHARACTERS]} if self.kind is CodeKind.OBJECT else {})
 
 
 def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
-    """Find the code that `reference` names in a file or module, as entry point or command.  Raises StudyError."""
+    """Find the code of a file, module, entry point or command by its reference.  Raises StudyError."""
     if is_command(reference):
         program = Program(**json.loads(reference), folder=folder.resolve(), depends=depends)
         program.check()
@@ -246,15 +246,15 @@ def find_named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -
     )  # fmt: skip
 
 
-def make_code(function: Any, folder: Path) -> UserCode:
+def make_user_code(function: Any, folder: Path) -> UserCode:
     """Return the user code of a Python function.  Raises StudyError if workers cannot receive the function."""
     module, inner, text = getattr(function, "__module__", None) or "__main__", function, ""
     while isinstance(inner, functools.partial):
         inner = inner.func
     kind = inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner)
-    with suppress(OSError, TypeError):  # its source may be unknown
+    with suppress(OSError, TypeError):  # the source may be unknown
         text = inspect.getsource(kind)
-    # a function inside of another cannot be looked up in its module
+    # Python cannot look up a nested function by its module
     is_installed = inspect.isfunction(function) and not is_local(sys.modules.get(module))
     if is_installed and function.__qualname__.isidentifier():
         return find_named_code(f"{module}:{function.__qualname__}", folder)
@@ -271,7 +271,7 @@ def make_code(function: Any, folder: Path) -> UserCode:
 
 
 def find_declared_code(reference: str, folder: Path, text: str) -> UserCode:
-    """Return the code that a result declares, which cannot run.  Raises StudyError for an invalid declaration."""
+    """Return the declaration of code in a result as user code.  Raises StudyError for an invalid declaration."""
     attribute = reference.rpartition(":")[2].partition(" (")[0]  # without the number of a second function
     try:
         content = json.loads(text)["codes"][reference]
@@ -295,18 +295,18 @@ def _make_declared(reference: str, content: Mapping[str, Any]) -> Any:
         return find_problem_kind({"kind": content["kind"]}).make(content["problem"])
 
     def unknown(**_: Any) -> Any:
-        raise StudyError(f"{reference} cannot be called because only its declaration is known")
+        raise StudyError(f"{reference} has only a declaration, so it cannot run. Use the study file with its code.")
 
     kind, arguments = inspect.Parameter.KEYWORD_ONLY, []
     for name, optional, default in content["parameters"]:
-        known = ... if default is None else from_json(default)  # null: only the existence of a default is known
+        known = ... if default is None else from_json(default)  # null: the value of the default is unknown
         arguments.append(inspect.Parameter(name, kind, default=known if optional else inspect.Parameter.empty))
     vars(unknown)["__signature__"] = inspect.Signature(arguments)
     return unknown
 
 
 def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
-    """Return a parameter for each argument.  Raises StudyError if there are arguments without a name."""
+    """Return a parameter for each argument of a function.  Raises StudyError for ``*args`` or ``**kwargs``."""
     if not callable(function):
         raise StudyError(f"`{reference}` must be a function, got {type(function).__name__}")
     try:
@@ -318,7 +318,7 @@ def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
         if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
             raise StudyError(f"`{reference}` must have named arguments only, got {argument}")
         default, has_default = None, argument.default is not argument.empty
-        with suppress(ValueError, RecursionError):  # no value of a parameter; the function keeps it to itself
+        with suppress(ValueError, RecursionError):  # a study cannot state this default
             if has_default and make_coordinate([known := to_canonical(argument.default)]):
                 default = known
         declared[name] = Parameter(name, WANTED, read_anything, default=default, optional=has_default)
@@ -327,14 +327,14 @@ def read_signature(function: Any, reference: str) -> dict[str, Parameter]:
 
 @lru_cache(maxsize=32)
 def _run_file(path: str, source: str, beside: Contents) -> dict[str, Any]:
-    """Execute a file as a module and return its global names, again if an imported file has changed."""
+    """Execute a file as a module and return its global names.  The cache depends on the imported files `beside`."""
     name = f"_evogt_user_{hashlib.sha256(repr((path, source, *beside)).encode()).hexdigest()[:16]}"
     module = ModuleType(name)
     module.__file__ = path
-    sys.modules[name] = module  # dataclasses and pickle look a class's module up by name
+    sys.modules[name] = module  # dataclasses and pickle look up the module of a class by name
     _forget_modules(Path(path).parent, {each for each, _ in beside})
     try:
-        exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  # the file the user named to be run
+        exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  # the study names this file
     except BaseException:
         del sys.modules[name]
         raise
@@ -343,13 +343,13 @@ def _run_file(path: str, source: str, beside: Contents) -> dict[str, Any]:
 
 @dataclass
 class _CheckedFiles(MetaPathFinder):
-    """Import finder that admits only uncompiled Python files of a folder with a recorded hash."""
+    """Import finder that accepts a Python file of a folder only if its hash is recorded."""
 
     folder: str
     hashes: Mapping[str, str]
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Return the import spec of a file.  Raises ImportError for a file of the folder without a recorded hash."""
+        """Return the import spec of a module.  Raises ImportError for a file in the folder without a recorded hash."""
         spec = PathFinder.find_spec(name, [self.folder] if path is None else path)
         if spec is None or spec.origin is None or not Path(spec.origin).is_relative_to(self.folder):
             return None
@@ -372,7 +372,10 @@ class _CheckedFile(SourceFileLoader):
 
 def _check_not_standard(module: str, reference: str, path: Path = Path()) -> None:
     """Raise StudyError if the name or the path of a module belongs to Python's standard library."""
-    is_installed = {*path.parts} & {"site-packages", "dist-packages"}  # they may be inside the standard library
+    is_installed = {*path.parts} & {
+        "site-packages",
+        "dist-packages",
+    }  # these may be inside its folder
     is_beside = path.is_relative_to(sysconfig.get_path("stdlib")) and not is_installed
     if is_beside or module.partition(".")[0] in {*sys.stdlib_module_names, *sys.builtin_module_names} - {"__main__"}:
         raise StudyError(
@@ -382,13 +385,13 @@ def _check_not_standard(module: str, reference: str, path: Path = Path()) -> Non
 
 
 def _forget_modules(folder: Path, paths: set[str]) -> None:
-    """Make Python import the files `paths` again, which may have changed or have the names of other files."""
+    """Remove the modules of the files `paths` from `sys.modules`, so that Python imports the files again."""
     names = {
         ".".join(Path(path).relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
         for path in paths
         if Path(path).is_relative_to(folder)
     }
-    for name, module in sys.modules.copy().items():  # in one step: threads import too
+    for name, module in sys.modules.copy().items():  # a copy, because other threads may import modules
         known = getattr(module, "__file__", None) in paths or (name in names and is_local(module))
         if known and name != "__main__":
             del sys.modules[name]
@@ -403,15 +406,15 @@ def _find_installed(module: str, attribute: str, reference: str) -> tuple[Path, 
             raise ImportError("this is not the name of a module")
         places, path = None, Path()
         for name in accumulate(module.split("."), "{}.{}".format):
-            # not by `importlib.util.find_spec`, which imports the packages that a module is in
-            finders = () if places == () else sys.meta_path  # a module without a path has no modules inside
+            # `importlib.util.find_spec` would import the parent packages
+            finders = () if places == () else sys.meta_path  # a module without a path has no submodules
             spec = next(filter(None, (each.find_spec(name, places) for each in finders)), None)
             if spec is None:
                 raise ImportError("Python finds no such module")
             places, path = spec.submodule_search_locations or (), Path(spec.origin or "")
         if not path.is_file():
             raise ImportError("the module has no file")
-    except Exception as error:  # noqa: BLE001  # finders of other packages raise anything
+    except Exception as error:  # noqa: BLE001  # finders of other packages can raise any exception
         message = f"must have the form file.py:name or package.module:name, got {module!r}: {cut(str(error), 80)}"
         raise StudyError(f"`{reference}` {message}") from None
     _check_not_standard(module, reference, path)
@@ -431,39 +434,39 @@ def _hash_source(source: str, attribute: str, path: Path, root: Path, package: s
 
 
 def check_no_import(name: str) -> None:
-    """Raise StudyError if the function `name` is called while a study imports a file."""
+    """Raise StudyError if a study is importing a file, because the file must not call the function `name`."""
     if file := _imported_file.get():
         raise StudyError(
             f"`{name}` must not be called when a study imports {file}. Put the call below `if __name__ == '__main__':`"
         )
 
 
-def _import(module: str, content: object) -> ModuleType:
-    """Import a module, and import it again if the user has changed it."""
+def _import_module(module: str, content: object) -> ModuleType:
+    """Import a module, or import a changed user module again."""
     top = module.partition(".")[0]
-    if _imported_as.setdefault(module, content) != content and is_local(sys.modules.get(top)):
+    if _module_contents.setdefault(module, content) != content and is_local(sys.modules.get(top)):
         for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
             del sys.modules[name]
         importlib.invalidate_caches()
-    _imported_as[module] = content
+    _module_contents[module] = content
     return importlib.import_module(module)
 
 
-# pickled by the user's own process, for its workers
+# the bytes come from the client process of the user
 _unpickle = lru_cache(maxsize=32)(lambda payload, files: pickle.loads(payload))  # noqa: S301
 
 
 def pickle_object(value: Any, name: str, kind: str = "an object") -> tuple[str, bytes, UsedCode]:
-    """Return fingerprint, pickled bytes and used code of an object.  Raises StudyError if workers cannot receive it."""
+    """Return fingerprint, pickled bytes and used code of an object.  Raises StudyError if pickling fails."""
     check_generators(value, name)
     with ExitStack() as stack, io.BytesIO() as file:
         try:
             content, used = fingerprint_object(value)
-            # functions of these modules with their code, since workers may not have the files
+            # pickle the code of these modules, because workers may not have their files
             for module in [known for each, known in used.modules.items() if each not in used.whole]:
                 if module.__name__ in sys.modules:
                     cloudpickle.register_pickle_by_value(module)
-                    # cloudpickle's list is the whole process's, and others may pickle too
+                    # the registration is global: other code of the process may pickle too
                     stack.callback(cloudpickle.unregister_pickle_by_value, module)
             _Pickler(file).dump(value)
             return content, file.getvalue(), used
@@ -478,10 +481,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
     """Pickler that sends cached user functions with their code, because workers cannot import them by name."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Reduce a cached function or property to the function behind the cache."""
-        if isinstance(value, functools.cached_property):  # which has a lock in Python 3.11
+        """Pickle a cached function or property by its function, without the cached values."""
+        if isinstance(value, functools.cached_property):  # the property has a lock in Python 3.11
             return functools.cached_property, (value.func,), {"attrname": value.attrname}
-        if isinstance(value, CACHED) and is_local(sys.modules.get(value.__module__ or "")):
+        if isinstance(value, CACHED_TYPE) and is_local(sys.modules.get(value.__module__ or "")):
             return _make_cached, (value.__wrapped__, value.cache_parameters())
         return super().reducer_override(value)
 
@@ -494,9 +497,9 @@ def _make_cached(function: Any, parameters: Mapping[str, Any]) -> Any:
 class MethodSpec:
     """Text and scalars from which a worker creates the method.
 
-    `references` are user functions that are reference solutions.  `common` has the type
-    `evogt_study.methods.current_run.Common`.  `kinds` lists the classes that parameters name (`Parameter.kinds`).  Each
-    entry of `kinds` holds a parameter, the name of a class, and a hash of its declared parameters.
+    `references` lists the user functions that compute reference solutions.  `common` has the type
+    `evogt_study.methods.current_run.Common`.  Each entry of `kinds` holds a parameter, the name of a class from
+    `Parameter.kinds`, and a hash of the parameters of the class.
     """
 
     method: str | UserCode | Alternatives[str | UserCode]
@@ -510,7 +513,7 @@ class MethodSpec:
     def codes(self) -> tuple[UserCode, ...]:
         """User code of the method, the problem and the references."""
         found = dict[str, UserCode]()
-        self.with_codes(lambda code: found.setdefault(code.reference, code))
+        self.replace_codes(lambda code: found.setdefault(code.reference, code))
         return tuple(found.values())
 
     @property
@@ -521,11 +524,11 @@ class MethodSpec:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Texts of the user code that affect the results."""
+        """Texts of all user code that enter the hash of the plan."""
         return tuple(text for code in self.codes for text in code.sources)
 
-    def with_codes(self, change: Callable[[UserCode], UserCode]) -> MethodSpec:
-        """Return the spec with `change` applied to each of `codes`."""
+    def replace_codes(self, change: Callable[[UserCode], UserCode]) -> MethodSpec:
+        """Return the spec after `change` replaced each user code."""
 
         def change_each(whole: Any) -> Any:
             if isinstance(whole, Alternatives):
@@ -538,49 +541,49 @@ class MethodSpec:
 
 @dataclass(frozen=True)
 class Output:
-    """Outputs to record besides scalars.
+    """Outputs that a run records besides scalars.
 
-    `times` has the form of the argument of `TimeGrid.of`.  `record` lists names of variables.  `grid` is the number of
-    grid points of a field in each dimension.
+    `times` is a number of times or a tuple of times.  `record` lists names of variables.  `grid` is the number of grid
+    points of a field in each dimension.
     """
 
     times: int | tuple[float, ...] = 2
     record: tuple[str, ...] = ()
-    grid: int = 65  # odd, so that the middle is a point; a field of 65 x 65 has 34 kB
+    grid: int = 65  # an odd number includes the midpoint, and a field of 65 x 65 numbers has 34 kB
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """Canonical JSON of `record` and `grid` for the setup of a case.  `grid` is null if no field is recorded."""
+        """Canonical JSON of `record` and `grid` for the setup.  `grid` is null if a run records no field."""
         grid = str(self.grid) if "field" in self.record else "null"
         return {"record": json_text(sorted(self.record)), "grid": grid}
 
 
 @dataclass(frozen=True)
 class Alternatives(Generic[Part]):
-    """Methods or problems by the values of an axis."""
+    """Methods or problems of a study, by axis value."""
 
     options: tuple[tuple[str, Part], ...]
 
 
 # --- random generators ------------------------------------------------------------------------------------------------
 
-GENERATORS = (
+GENERATOR_TYPES = (
     np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence, random.Random,
 )  # fmt: skip
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, ModuleType, CodeType)
+_LEAF_TYPES = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, ModuleType, CodeType)
 MAX_OBJECTS = 100_000
-"""Largest number of objects to search, which takes 0.3 s.  A larger graph is library data, such as a mesh."""
+"""Maximum number of objects in the search for generators, which takes 0.3 s.  A larger graph is a data set."""
 
 
 def check_generators(function: Any, reference: str) -> None:
-    """Raise StudyError if a function captures a random generator, whose draws every worker would repeat."""
+    """Raise StudyError if a function captures a random generator, because all workers would draw equal numbers."""
     waiting, seen = deque([("", function)]), dict[int, Any]()
     while waiting and len(seen) < MAX_OBJECTS:
         name, value = waiting.popleft()
-        if isinstance(value, _PLAIN) or id(value) in seen:
+        if isinstance(value, _LEAF_TYPES) or id(value) in seen:
             continue
-        seen[id(value)] = value  # with the value, so that no other has its number
-        if isinstance(value, GENERATORS):
+        seen[id(value)] = value  # the value stays alive, so its id stays unique
+        if isinstance(value, GENERATOR_TYPES):
             if not isinstance(value, random.SystemRandom) and not any(value is each for each in GLOBAL_GENERATORS):
                 raise StudyError(
                     f"`{name or reference}`{f' of {reference}' if name else ''} holds a random generator, whose draws "
@@ -589,14 +592,13 @@ def check_generators(function: Any, reference: str) -> None:
                 )
         elif isinstance(value, FunctionType):
             waiting.extend([*_list_captured(value), (name, vars(value))])
-        elif isinstance(value, CACHED):  # without its cached values
+        elif isinstance(value, CACHED_TYPE):  # without its cached values
             waiting.append((name, value.__wrapped__))
         elif isinstance(value, np.ndarray):
             waiting.extend((name, each) for each in (value.ravel().tolist() if value.dtype.hasobject else ()))
         elif not isinstance(value, type) or is_local(sys.modules.get(value.__module__)):
-            is_namespace = (
-                isinstance(value, dict) and "__builtins__" in value
-            )  # of a module, as compiled functions have
+            # compiled functions refer to the namespace of their module
+            is_namespace = isinstance(value, dict) and "__builtins__" in value
             waiting.extend((name, each) for each in (() if is_namespace else gc.get_referents(value)))
 
 
@@ -607,7 +609,7 @@ def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
     yield from zip(positional[::-1], (function.__defaults__ or ())[::-1], strict=False)
     yield from (function.__kwdefaults__ or {}).items()
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # it may have no value yet
+        with suppress(ValueError):  # the variable may have no value yet
             yield name, cell.cell_contents
     if is_local(sys.modules.get(function.__module__ or "")):
         names, modules, attributes = set[str](), set[str](), set[str]()
@@ -616,7 +618,7 @@ def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
             for each in dis.get_instructions(inner):  # only LOAD_GLOBAL shows the use of a global
                 if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME"):
                     (modules if each.opname == "IMPORT_NAME" else names).add(str(each.argval))
-        for name in modules - sys.modules.keys():  # files beside it that it imports when it is called
+        for name in modules - sys.modules.keys():  # neighbouring files that the function imports when it runs
             if python_files.find_module_file(Path(code.co_filename).parent, name) is not None:
                 with suppress(Exception):  # the run shows the error
                     importlib.import_module(name)
@@ -627,7 +629,7 @@ def _list_captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _list_used(name: str, module: ModuleType, attributes: set[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of a user module that the code of a function names."""
+    """Yield the attributes of a user module whose names are in `attributes`."""
     if is_local(module):
         for each in sorted(attributes & vars(module).keys()):
             value = vars(module)[each]

@@ -1,7 +1,7 @@
-"""Run a program as a method: fill in its command and its templates, and read the values that it writes.
+"""Run a program as a method: insert parameter values into its command and templates, and read its output.
 
-The reference of such a method is the JSON text of the first fields of `Program`.  The parameters are the names in
-braces, ``{beta}`` or ``{beta:.3g}``, in the command, the templates and the names of files to read.
+The reference of the method is the JSON text of the first five fields of `Program`.  The parameters are the names in
+braces, such as ``{beta}`` or ``{beta:.3g}``, in the command, in the templates and in the names of output files.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evogt_study.errors import ReturnError, RunError, StudyError, shorten
-from evogt_study.methods.current_run import make_own_folder
+from evogt_study.methods.current_run import clear_run_folder
 from evogt_study.schema.values import canonical_json, hash_text
 from evogt_study.storage.files import hash_file, read_file_identity, read_text
 
 STDOUT = "stdout"
-"""Name of the standard output of a program in `read`, and of its file in the folder of the run."""
-_MAX_OUTPUT = 16 * 2**10
-"""Maximum number of bytes of standard output that a run records if `read` does not use the standard output."""
+"""Name that `read` uses for the standard output of a program, and name of the file with this output."""
+_MAX_OUTPUT_BYTES = 16 * 2**10
+"""Maximum number of bytes of standard output in the run metadata if `read` does not use this output."""
 _FIELD = re.compile(r"\{(\{[^{}]*\})\}|\{([^\W\d]\w*)(?::([^{}]*))?\}")
-"""Pattern of a parameter with its format, or of text in double braces.  Double braces become single braces."""
-_FORMAT = re.compile(r"(.?[<>=^])?[-+ ]?z?#?0?\d*[,_]?(\.\d+)?[bcdeEfFgGnosxX%]?|.*%.*")
-"""Pattern of the format of a number or string, or of a date format, which contains "%"."""
+"""Pattern of a parameter such as ``{x:.3g}``, or of text in double braces, which become single braces."""
+_FORMAT_PATTERN = re.compile(r"(.?[<>=^])?[-+ ]?z?#?0?\d*[,_]?(\.\d+)?[bcdeEfFgGnosxX%]?|.*%.*")
+"""Pattern of a valid format of a number or string, or of a date format with "%"."""
 _SHELL = re.compile(rf"""\\.|\$\{{|<<|'[^']*'|"(?:\\.|\$\([^()]*\)|`[^`]*`|[^"\\])*+"|{_FIELD.pattern}""", re.DOTALL)
 """Pattern of the parts of shell text: an escape, the start of a variable, `<<`, a quoted string or a parameter."""
-_IN_QUOTES = re.compile(rf"\\.|\$\{{|\$\([^()]*\)|`[^`]*`|{_FIELD.pattern}", re.DOTALL)
+_QUOTED_PATTERN = re.compile(rf"\\.|\$\{{|\$\([^()]*\)|`[^`]*`|{_FIELD.pattern}", re.DOTALL)
 """Pattern of the parts of a string in double quotes: an escape, the start of a variable, a command or a parameter."""
 _SOURCE = re.compile(r"(?P<file>stdout|.+?\.(?P<kind>csv|json|npy|nc))(?::(?P<key>[^\[\]]+))?(?:\[(?P<index>-?\d+)\])?")
-_CONTAINERS = ("apptainer", "singularity")
+_CONTAINER_RUNTIMES = ("apptainer", "singularity")
 
 
 def is_command(reference: str) -> bool:
@@ -54,7 +54,7 @@ def is_command(reference: str) -> bool:
 
 
 class ReadSource(NamedTuple):
-    """Source of one value in `read`: a file, its type, a column, JSON keys or a NetCDF variable, and an index."""
+    """Source of one value in `read`: a file, its type, keys such as a column name, and an index."""
 
     name: str
     file: str
@@ -65,10 +65,10 @@ class ReadSource(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Program of a study, which returns values when it is called with parameters.
+    """Callable that runs the program of a study with parameter values and returns the output values.
 
-    The fields from `command` to `container` are keys of a study.  `expected` holds the hashes of the program's files at
-    the time when the study was read.
+    The fields from `command` to `container` are keys of a study.  `expected` holds the hashes of all files of the
+    program from the time when the study was read.
     """
 
     command: str
@@ -82,7 +82,7 @@ class Program:
 
     @cached_property
     def words(self) -> Sequence[str]:
-        """Program and arguments of the command, with parameters in braces.  Raises StudyError."""
+        """Program name and arguments of the command, with parameters in braces.  Raises StudyError."""
         try:
             words = shlex.split(self.command)
         except ValueError as error:
@@ -98,7 +98,7 @@ class Program:
 
     @cached_property
     def templates(self) -> Mapping[str, tuple[str, str]]:
-        """Text of each template and the name of the file made from it.  Raises StudyError if it is not readable."""
+        """Text of each template, and the name of its output file.  Raises StudyError for an unreadable template."""
         paths = {name: self._find_path(name) for name in self.template}
         texts = {name: read_text(path, "the template", StudyError) for name, path in paths.items()}
         return {name: (texts[name], path.name.removesuffix(".tmpl")) for name, path in paths.items()}
@@ -108,10 +108,10 @@ class Program:
 
     @cached_property
     def files(self) -> Mapping[str, Path]:
-        """Paths of the files that the command names, such as the program and the container.  Raises StudyError."""
+        """Paths of the program, the container and all other files in the command.  Raises StudyError."""
         found = {}
         for number, word in enumerate(self.words):
-            with suppress(OSError, ValueError):  # of a word that is too long for a name
+            with suppress(OSError, ValueError):  # a word may be too long for a file name
                 if (number or "/" in word) and not _FIELD.search(word) and self._find_path(word).is_file():
                     found[word] = self._find_path(word)
         if self.container:
@@ -138,7 +138,7 @@ class Program:
 
     @property
     def content(self) -> str:
-        """Fingerprint of the program, which contains the content of files instead of their paths."""
+        """Fingerprint of the program, which depends on the content of files and not on their paths."""
         hashes = self.hash_files()
         parts: dict[str, Any] = {
             "command": [hashes.get(word, [word]) for word in self.words],
@@ -153,17 +153,17 @@ class Program:
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of the parameters in order of appearance.  Raises StudyError if a format is not valid."""
+        """Names of the parameters, in order of appearance in the texts.  Raises StudyError for an invalid format."""
         texts = [self.command.replace("${", "") if self.shell else self.command]
         texts += [text for text, _ in self.templates.values()] + [source.file for source in self.sources]
         found = [match for text in texts for match in _FIELD.finditer(text) if match[2]]
         for match in found:
-            if not _FORMAT.fullmatch(match[3] or ""):
+            if not _FORMAT_PATTERN.fullmatch(match[3] or ""):
                 raise StudyError(f"`{match[2]}` must have a format such as {{{match[2]}:.3g}}, got {match[0]}")
         return list(dict.fromkeys(match[2] for match in found))
 
     def check(self) -> None:
-        """Raise StudyError if the command is not valid for any parameter values."""
+        """Raise StudyError if the command is invalid whatever the parameter values are."""
         if "rng" in self.names:
             raise StudyError("`command` must not contain {rng}, which is a Python object. Use {seed} instead")
         parse_shell(self.command if self.shell else "")
@@ -175,12 +175,12 @@ class Program:
         return inspect.Signature([inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self.names])
 
     def __call__(self, **values: Any) -> Any:
-        """Return the values that the program writes.  Raises RunError if it fails, and ReturnError without a value."""
+        """Run the program and return its output values.  If the program fails, it raises RunError."""
         changed = [name for name, content in self.hash_files().items() if (name, content) not in self.expected]
-        if changed:  # a run must not have the key of another program
-            raise RunError(f"{', '.join(changed)} changed since the study was read. Run the study again")
-        folder = make_own_folder()
-        for word in (*self.files, *self.depends):  # those below the folder of the study are found from here too
+        if changed:  # the run key contains the hashes of the files
+            raise RunError(f"{', '.join(changed)} changed since the study was read. Run the study again.")
+        folder = clear_run_folder()
+        for word in (*self.files, *self.depends):  # these paths must be valid in the folder of the run
             link = PurePosixPath(os.path.normpath(word))
             if not link.is_absolute() and ".." not in link.parts:
                 (folder / link.parent).mkdir(parents=True, exist_ok=True)
@@ -191,24 +191,24 @@ class Program:
         arguments = self._make_arguments(values)
         with (folder / STDOUT).open("w+b") as output:
             try:
-                encoded = [argument.encode() for argument in arguments]  # in UTF-8 whatever the locale is
+                encoded = [argument.encode() for argument in arguments]  # UTF-8 in every locale
                 code = subprocess.run(encoded, cwd=folder, stdin=subprocess.DEVNULL, stdout=output).returncode  # noqa: S603
-            except (OSError, ValueError) as error:  # such as a NUL character, or arguments that are too long
+            except (OSError, ValueError) as error:  # for example a NUL character, or arguments that are too long
                 raise RunError(f"{arguments[0]} cannot be started: {getattr(error, 'strerror', 0) or error}") from None
             if code:
                 raise RunError(f"exit code {code}" if code > 0 else f"signal {-code}, {signal.Signals(-code).name}")
             if all(each.file != STDOUT for each in self.sources):
-                output.seek(max(0, output.seek(0, os.SEEK_END) - _MAX_OUTPUT))
+                output.seek(max(0, output.seek(0, os.SEEK_END) - _MAX_OUTPUT_BYTES))
                 sys.stdout.write(output.read().decode(errors="replace"))
         files = dict[Path, Any]()
         found = {each.name: _read_value(each, folder / _fill_in(each.file, values), files) for each in self.sources}
         return found if self.read else found[""]
 
     def _make_arguments(self, values: Mapping[str, Any]) -> list[str]:
-        """Return the program and its arguments with parameter values filled in."""
+        """Return the program name and its arguments with parameter values."""
         prefix = []
         if self.container:
-            runtime = next(filter(shutil.which, _CONTAINERS), _CONTAINERS[0])
+            runtime = next(filter(shutil.which, _CONTAINER_RUNTIMES), _CONTAINER_RUNTIMES[0])
             prefix = [runtime, "exec", "--bind", str(self.folder), str(self.files[self.container])]
         if self.shell:
             text, fields = parse_shell(self.command)
@@ -222,7 +222,7 @@ _hash_unchanged = lru_cache(maxsize=256)(lambda path, identity: hash_file(path))
 
 
 def format_value(name: str, value: Any, text: str = "") -> str:
-    """Return a value as text for a program: exact floats, and booleans and lists in JSON.  Raises RunError."""
+    """Return a parameter value as text for a program.  Floats are exact, and booleans and lists are JSON."""
     value = value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
     try:
         if text:
@@ -245,7 +245,7 @@ def _fill_in(text: str, values: Mapping[str, Any]) -> str:
 def parse_shell(command: str) -> tuple[str, Sequence[str]]:
     """Return shell text with `"${1}"` in place of the first parameter, and the list of parameters.
 
-    The shell executes no value as a command.  Raises StudyError if a parameter cannot become an argument.
+    The shell cannot execute a parameter value as a command.  Raises StudyError if a parameter cannot be an argument.
     """
     fields = list[str]()
 
@@ -258,7 +258,7 @@ def parse_shell(command: str) -> tuple[str, Sequence[str]]:
         if match[0][0] == "'":
             return _FIELD.sub(lambda each: replace(each, "'\""), match[0])
         if match[0][0] == '"':
-            return _IN_QUOTES.sub(lambda each: replace(each, ""), match[0])
+            return _QUOTED_PATTERN.sub(lambda each: replace(each, ""), match[0])
         if (match[0][0] == "`" or match[0][:2] == "$(") and (found := _FIELD.search(match[0])):
             raise StudyError(f"`command` must have no parameter inside a quoted $(...), got {found[0]}. Use a script")
         return match[1] or match[0]
@@ -283,7 +283,7 @@ def _parse_source(name: str, text: str) -> ReadSource:
 
 
 def _read_value(source: ReadSource, path: Path, files: dict[Path, Any]) -> Any:
-    """Return the value of a source from its file.  `files` caches the content of files.  Raises ReturnError."""
+    """Read the value of a source from its file.  `files` caches the content of files.  Raises ReturnError."""
     where = f" (read.{source.name})" if source.name else ""
     try:
         if path not in files:
@@ -301,16 +301,16 @@ def _read_value(source: ReadSource, path: Path, files: dict[Path, Any]) -> Any:
         raise ReturnError(f"{path.name} cannot be read: {error}{where}") from None
     if source.kind != "csv":
         return value
-    # the name of the file without parameters: all runs have one dimension
+    # without parameters in the name, all runs share one dimension
     stem = re.sub(r"\W+", "_", _FIELD.sub("", PurePosixPath(source.file).stem)).strip("_")
     return (f"{stem or 'file'}_row",), value
 
 
 def _read_text(path: Path) -> Any:
-    """Return a printed text as JSON, a number or a list of numbers if possible, or else as a string."""
+    """Parse printed text as JSON, a number or a list of numbers, or return it as a string."""
     text = path.read_text(encoding="utf-8-sig", errors="replace").strip()
     if not text:
-        raise ValueError("it is empty")
+        raise ValueError("the text is empty")
     for parse in (json.loads, float, lambda line: [float(each) for each in line.split()]):
         with suppress(ValueError, RecursionError):
             return parse(text)
@@ -318,7 +318,7 @@ def _read_text(path: Path) -> Any:
 
 
 def _read_csv(path: Path) -> dict[str, Any]:
-    """Return the columns of a CSV file by the names in its first line."""
+    """Read the columns of a CSV file, by the names in its first line."""
     lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
     delimiter = next((letter for letter in ",;\t" if lines and letter in lines[0]), ",")
     rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter) if row]
@@ -340,6 +340,6 @@ _READERS: Mapping[str, Callable[[Path], Any]] = {
     "csv": _read_csv,
     "json": lambda path: json.loads(path.read_text(encoding="utf-8-sig")),
     "npy": lambda path: np.load(path, allow_pickle=False),
-    "nc": lambda path: importlib.import_module("xarray").open_dataset(path),  # workers import no xarray otherwise
+    "nc": lambda path: importlib.import_module("xarray").open_dataset(path),  # other runs do not need xarray
     "": _read_text,
 }

@@ -1,7 +1,6 @@
-"""Folder, checkpoint, progress and random streams of the run that this process computes.
+"""Manage the folder, checkpoint, progress and random streams of the run that this process computes.
 
-The folder of a run is next to the result file, and its name is the run key.  The next attempt of the run therefore
-finds the checkpoint.
+The folder of a run is next to the result file.  Its name is the run key, so the next attempt finds the checkpoint.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from evogt_study.schema.values import Values, canonical_json, text_label
 from evogt_study.storage.files import read_bytes
 
 STEP = "step"
-"""Dimension of the numbers that a run reports."""
+"""Dimension of the numbers that a run reports with `report_progress`."""
 CHECKPOINT = "checkpoint"
-"""Parameter through which a user function receives its checkpoint folder."""
-_OWN_NAMES = CHECKPOINT_NAME, PROGRESS_NAME, LOCK_NAME = ".checkpoint", ".progress", ".lock"
-"""Files of this package in the folder of a run.  The lock is a file because some file servers cannot lock folders."""
-_WAIT_SECONDS = 60.0
-"""Seconds that a run waits for an earlier attempt on a worker without connection to release the folder."""
+"""Name of the parameter through which a user function receives its checkpoint folder."""
+_RUN_FILES = CHECKPOINT_NAME, PROGRESS_NAME, LOCK_NAME = ".checkpoint", ".progress", ".lock"
+"""Names of the package's files in the folder of a run.  Some file servers can lock files, but not folders."""
+_MAX_LOCK_SECONDS = 60.0
+"""Maximum time in seconds until an earlier attempt on a disconnected worker must release the folder of the run."""
 
 
 @dataclass
@@ -49,19 +48,19 @@ class _Run:
 
     @functools.cached_property
     def folder(self) -> Path:
-        """Folder of the run, locked by this process.  A run without a result file has a temporary folder."""
+        """Folder of the run, which this process locks.  A run without a result file has a temporary folder."""
         folder = Path(self.parent) / self.key if self.parent else Path(tempfile.mkdtemp(prefix="evogt-run-"))
         folder.mkdir(parents=True, exist_ok=True)
-        self.lock, end = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT), time.monotonic() + _WAIT_SECONDS
+        self.lock, end = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT), time.monotonic() + _MAX_LOCK_SECONDS
         while not _lock_file(self.lock, fcntl.LOCK_EX):
             if time.monotonic() > end:
-                raise RunError(f"another process is computing this run in {folder}")
+                raise RunError(f"another process is computing this run in {folder}. Wait for it.")
             time.sleep(0.1)
         return folder
 
 
 def _lock_file(descriptor: int, kind: int) -> bool:
-    """Lock a file.  Return False if another process has locked the file."""
+    """Try to lock a file.  Return False if another process has locked the file."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:
@@ -69,26 +68,26 @@ def _lock_file(descriptor: int, kind: int) -> bool:
     return True
 
 
-_current: list[_Run] = []
+_current_runs: list[_Run] = []
 
 
 def begin_run(key: str, values: Values, parent: str) -> None:
-    """Begin a run.  `parent` is the folder that contains the folders of all runs, or "" without a result file."""
-    _current.append(_Run(key, values, parent))
+    """Begin a run.  `parent` is the folder with the folders of all runs, or "" without a result file."""
+    _current_runs.append(_Run(key, values, parent))
 
 
 def end_run() -> None:
     """End the current run.  The folder of the run remains until the record is on disk."""
-    run = _current.pop()
+    run = _current_runs.pop()
     if run.lock is not None:
-        with suppress(OSError):  # a run may have closed it
+        with suppress(OSError):  # user code may have closed the descriptor
             os.close(run.lock)
         if not run.parent:
             shutil.rmtree(run.folder, ignore_errors=True)
 
 
 def remove_run_files(parent: Path, is_ok: Mapping[str, bool], *, keeps: bool) -> None:
-    """Remove the files of runs that no later attempt needs.  A progress file remains if a checkpoint exists."""
+    """Remove the files that no later attempt of the runs needs.  With `keeps`, leave the other files of ok runs."""
     for key, run_is_ok in is_ok.items():
         folder = parent / key
         if run_is_ok:
@@ -96,22 +95,22 @@ def remove_run_files(parent: Path, is_ok: Mapping[str, bool], *, keeps: bool) ->
         if not (folder / CHECKPOINT_NAME).exists():
             for name in (PROGRESS_NAME, LOCK_NAME):
                 (folder / name).unlink(missing_ok=True)
-        with suppress(OSError):  # of a run that failed
+        with suppress(OSError):  # the folder may contain files of a failed run
             folder.rmdir()
 
 
-def make_own_folder() -> Path:
-    """Return the folder of the run after removing the files of earlier attempts."""
-    folder = _current[-1].folder
+def clear_run_folder() -> Path:
+    """Remove the files of earlier attempts from the folder of the run.  Return the folder."""
+    folder = _current_runs[-1].folder
     for path in folder.iterdir():
-        if path.name not in _OWN_NAMES:
+        if path.name not in _RUN_FILES:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     return folder
 
 
 def make_checkpoint_folder() -> Path:
-    """Return the checkpoint folder, which exists until an attempt of the run is ok."""
-    path = _current[-1].folder / CHECKPOINT_NAME
+    """Create and return the checkpoint folder, which exists until an attempt of the run is ok."""
+    path = _current_runs[-1].folder / CHECKPOINT_NAME
     path.mkdir(exist_ok=True)
     return path
 
@@ -120,8 +119,8 @@ def report_progress(*, step: float, **values: float) -> None:
     """Report numbers of a run while the run is computed.
 
     `evogt status --watch` shows the latest numbers.  The result stores all reported numbers along the dimension `step`.
-    If a parameter or a returned variable has the name of a number, the number gets the ending ``_trajectory``.  Outside
-    of a study, the function does nothing.
+    A number with the name of a parameter or a returned variable is stored with the ending ``_trajectory``.  Outside a
+    study, the function does nothing.
 
     Parameters
     ----------
@@ -143,23 +142,23 @@ def report_progress(*, step: float, **values: float) -> None:
     """
     line: dict[str, Any] = {STEP: step, **values}
     for name, value in line.items():
-        line[name] = value = value.item() if getattr(value, "shape", None) == () else value  # of NumPy
+        line[name] = value = value.item() if getattr(value, "shape", None) == () else value  # a scalar of NumPy
         if not isinstance(value, (bool, int, float)) or (name == STEP and (isinstance(value, bool) or value != value)):
             raise InputError(f"`{name}` must be a number in report_progress, got {shorten(value)}")
-    if not _current:
+    if not _current_runs:
         return
-    run = _current[-1]
+    run = _current_runs[-1]
     path = run.folder / PROGRESS_NAME
     if not run.has_reported and not ((run.folder / CHECKPOINT_NAME).exists() and path.exists()):
         path.write_text(json.dumps({name: text_label(value) for name, value in run.values.items()}))
     run.has_reported = True
     with path.open("a") as file:
-        file.write("\n" + json.dumps(line))  # it may follow half a line of a killed process
+        file.write("\n" + json.dumps(line))  # a killed process may have left half a line
 
 
 def add_trajectory(record: Record) -> Record:
-    """Return the record with the numbers that the run reported.  Raises ReturnError if the name `step` is in use."""
-    run = _current[-1]
+    """Add the numbers that the run reported to its record.  Raises ReturnError if the record uses the name `step`."""
+    run = _current_runs[-1]
     if run.lock is None or not (run.folder / PROGRESS_NAME).exists():
         return record
     reports = {line.pop(STEP): line for line in _read_lines(run.folder / PROGRESS_NAME)[1:]}
@@ -167,7 +166,7 @@ def add_trajectory(record: Record) -> Record:
     dims = {dim for datum in record.variables.values() for dim in datum.dims}
     if STEP in {*run.values, *record.variables, *record.coordinates, *dims}:
         raise ReturnError(
-            f"the function reports progress along `{STEP}`, but a parameter or variable has this name. Rename it"
+            f"the function reports progress along `{STEP}`, but a parameter or variable has this name. Rename it."
         )
     found = {name: Datum((STEP,), np.array([reports[step].get(name, np.nan) for step in steps])) for name in names}
     known = {*record.variables, *run.values}
@@ -177,7 +176,7 @@ def add_trajectory(record: Record) -> Record:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the parameters and the reports in a progress file, without incomplete lines."""
+    """Read the parameters and the reports of a progress file, without incomplete lines."""
     found = []
     for line in read_bytes(path).decode(errors="replace").splitlines():
         with suppress(ValueError):
@@ -186,10 +185,10 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def describe_running(parent: Path) -> list[str]:
-    """Return one line for each running run, latest report first, such as "x=3, seed=1: step 120, loss 0.25"."""
+    """Return the last report of each run in progress as a line such as "x=3, seed=1: step 120, loss 0.25"."""
     found = []
     for path in parent.glob(f"*/{PROGRESS_NAME}"):
-        with suppress(OSError, ValueError, TypeError):  # it has just ended
+        with suppress(OSError, ValueError, TypeError):  # the run may have just ended
             with path.with_name(LOCK_NAME).open() as file:
                 is_free = _lock_file(file.fileno(), fcntl.LOCK_SH)
             if not is_free:
@@ -205,38 +204,38 @@ def describe_running(parent: Path) -> list[str]:
 RNG, SEED = "rng", "seed"
 ALL, NONE = "all", "none"
 Common = str | tuple[str, ...]
-"""Parameters along which equal seeds share one stream: `ALL`, `NONE` or names."""
-STREAMS = "streams"
-"""Attribute of the coordinate `seed`: a JSON object whose entry `common` has the type `Common`."""
+"""Parameters whose values share one random stream for equal seeds: `ALL`, `NONE` or a tuple of names."""
+STREAMS_ATTRIBUTE = "streams"
+"""Attribute of the coordinate `seed`: a JSON object with the entry `common` of type `Common`."""
 GLOBAL_GENERATORS = (getattr(mtrand, "_rand", None), getattr(random, "_inst", None))
 """Global generators of ``numpy.random`` and `random`.  The package seeds them before each run."""
-CACHED = type(functools.lru_cache(lambda: None))
+CACHED_TYPE = type(functools.lru_cache(lambda: None))
 """Type of functions with the decorator `functools.cache` or `functools.lru_cache`."""
 
 
 def hash_words(values: Values, common: Common) -> list[int]:
-    """Return 8 integers that identify the stream of a case, or none if equal seeds share one stream everywhere.
+    """Return 8 integers that identify the random stream of a case, or [] if the seed alone identifies the stream.
 
-    `values` also holds the name of the function under "method" and the problem under "problem".
+    `values` contains the parameters, the name of the function as "method" and the problem as "problem".
     """
     shared = {*values} if common == ALL else {SEED, *(common if isinstance(common, tuple) else ())}
     own = {name: value for name, value in values.items() if name not in shared}
     if not own:
         return []
-    # of text, so that they are the same on every platform
+    # a hash of text is equal on all platforms
     digest = hashlib.sha256(canonical_json(own).encode()).digest()
     return [int(word) for word in np.frombuffer(digest, dtype=">u4")]
 
 
-class _LateSeed(np.random.MT19937):
-    """Global generator of ``numpy.random`` that is seeded from the run key at the first draw of a run.
+class _LazyGenerator(np.random.MT19937):
+    """Global generator of ``numpy.random`` that seeds itself from the run key at the first draw of a run.
 
-    Seeding takes 8 us, a fifth of a trivial run.  NumPy enters the `lock` of a generator before each draw.  Until the
-    first draw, this object is the lock and seeds the generator.
+    Seeding takes 8 us, a fifth of a trivial run.  NumPy enters the `lock` of a generator before each draw.  The
+    generator is its own lock until the first draw, and seeds itself when NumPy enters the lock.
     """
 
     key, is_late = "", False
-    """`key` is the run key until the generator is seeded.  `is_late` is true while the lock seeds the generator."""
+    """`key` is the run key before the first draw.  `is_late` is true while the generator is its own lock."""
 
     @property
     def lock(self) -> Any:  # type: ignore[override]
@@ -245,9 +244,9 @@ class _LateSeed(np.random.MT19937):
     def install(self, key: str) -> None:
         """Install this generator in ``numpy.random`` for the run with the run key `key`."""
         self.key = ""
-        if not self.is_late or mtrand.get_bit_generator() is not self:  # a run has drawn, or replaced it
+        if not self.is_late or mtrand.get_bit_generator() is not self:  # a run has drawn or replaced the generator
             self.is_late = True
-            mtrand.set_bit_generator(self)  # it enters the lock
+            mtrand.set_bit_generator(self)  # this call enters the lock
         self.key = key
 
     def __enter__(self) -> None:
@@ -258,14 +257,14 @@ class _LateSeed(np.random.MT19937):
         super().lock.release()
 
     def seed_now(self) -> None:
-        """Seed the generator if it is not seeded, and restore its usual lock."""
+        """Seed the generator from the run key before the first draw, and restore the lock of NumPy."""
         if self.key:
             key, self.key, self.is_late = self.key, "", False
             super()._legacy_seeding(np.frombuffer(hashlib.sha256(key.encode()).digest(), dtype="<u4"))
-            if mtrand.get_bit_generator() is self:  # else a run replaces it now
+            if mtrand.get_bit_generator() is self:  # otherwise user code is replacing the generator
                 mtrand.set_bit_generator(self)
 
-    def _legacy_seeding(self, seed: Any) -> None:  # by ``np.random.seed``
+    def _legacy_seeding(self, seed: Any) -> None:  # ``np.random.seed`` calls this
         self.seed_now()
         super()._legacy_seeding(seed)
 
@@ -280,13 +279,13 @@ class _LateSeed(np.random.MT19937):
         np.random.MT19937.state.__set__(self, value)  # type: ignore[attr-defined]
 
 
-_LateSeed.__name__ = np.random.MT19937.__name__  # which NumPy compares before it takes a state
+_LazyGenerator.__name__ = np.random.MT19937.__name__  # NumPy compares this name before it sets a state
 
 
 @contextmanager
 def isolate_global_draws() -> Iterator[Callable[[str], None]]:
-    """Yield a function that seeds `random` and ``numpy.random`` from a run key.  Restore both generators at the end."""
-    late = _LateSeed(0)
+    """Yield a function that seeds `random` and ``numpy.random`` from a run key, and restore both generators on exit."""
+    late = _LazyGenerator(0)
 
     def seed_draws(key: str) -> None:
         random.seed(key)

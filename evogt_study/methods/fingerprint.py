@@ -1,8 +1,7 @@
-"""Fingerprint of a user function: a hash of the definitions that it uses, in its file and in imported user files.
+"""Compute the fingerprint of a user function: a hash of the definitions that the function uses in all user files.
 
-A function in a file and the imported function object have the same fingerprint.  The value of a captured name counts by
-the source text, or else as a literal, or else by its pickled content.  Each value, statement and scope has a form,
-which is a hash of the forms of its parts.
+A function in a file and the imported function object have the same fingerprint.  The hash of a captured value comes
+from its source text, from its literal form or from its pickled content, in this order of preference.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ import numpy as np
 
 from evogt_study.errors import CodeWarning, warn
 from evogt_study.methods import python_files
-from evogt_study.methods.current_run import CACHED, GLOBAL_GENERATORS
-from evogt_study.methods.python_files import IMPORTS, Contents, Import, Statement, get_root, hash_import, hash_part
+from evogt_study.methods.current_run import CACHED_TYPE, GLOBAL_GENERATORS
+from evogt_study.methods.python_files import IMPORT_NODES, Contents, Import, Statement, get_root, hash_import, hash_part
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
-"""Names that give access to other names by strings.  A function with such a name uses its whole file."""
-_BINDS_ONCE = (*python_files.DEFINITIONS, *IMPORTS, ast.If, ast.Try)
-_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(...))
-# attributes that Python adds to every class: they do not affect values and differ between versions
-_OWN_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
-_SAFE_PARTS = (
+"""Names of functions that look up names by strings.  A function that calls one of them uses its whole file."""
+_SINGLE_BINDERS = (*python_files.DEFINITION_NODES, *IMPORT_NODES, ast.If, ast.Try)
+_CONSTANT_TYPES = (bool, int, float, complex, str, bytes, type(None), type(...))
+# Python adds these attributes to every class.  They do not affect values and differ between versions
+_IGNORED_ATTRIBUTES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
+_SAFE_NODES = (
     ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp, ast.Call, ast.keyword, ast.Name,
     ast.operator, ast.unaryop, ast.expr_context,
 )  # fmt: skip
-_SAFE_CALLS = (
+_SAFE_FUNCTIONS = (
     range, list, tuple, dict, set, frozenset, float, int, str, bool, abs, len, min, max, sum, sorted, round, np.array,
     np.asarray, np.arange, np.linspace, np.logspace, np.geomspace, np.zeros, np.ones, np.full, np.eye, np.dtype,
     *(function for function in vars(math).values() if callable(function)),
 )  # fmt: skip
-_PARTS_OF_DESCRIPTORS: Mapping[type, Sequence[str]] = {
+_DESCRIPTOR_PARTS: Mapping[type, Sequence[str]] = {
     staticmethod: ["__func__"], classmethod: ["__func__"], MethodType: ["__func__", "__self__"],
     property: ["fget", "fset", "fdel"], cached_property: ["func"],
 }  # fmt: skip
@@ -59,7 +58,7 @@ class Link:
 
     @property
     def form(self) -> str:
-        """Form of the reference, without the name of the file."""
+        """Structural hash of the reference, without the name of the file."""
         return hash_part("link", scope=self.scope.number, name=self.name)
 
 
@@ -67,9 +66,9 @@ class Link:
 class Scope:
     """Text of one file or of the cells of a notebook, and the parts that a function uses.
 
-    `names` holds the values of an imported module.  `kept` holds the used statements, each with the forms of the
-    imports inside of its functions.  `links` holds the names that are imported from user files.  `values` holds the
-    forms that replace the text of a name.
+    `names` holds the values of an imported module.  `kept` maps each used statement to the structural hashes of the
+    imports inside its functions.  `links` holds the names that the file imports from user files.  `values` holds the
+    structural hashes of captured values by name.
     """
 
     number: int
@@ -96,23 +95,23 @@ class Scope:
 
     @cached_property
     def fixed_names(self) -> set[str]:
-        """Names of definitions, imports and constants."""
+        """Names that only definitions, imports or constants bind."""
         return {name for name, binders in self.binders.items() if all(each.is_fixed for each in binders)}
 
     @cached_property
     def changers(self) -> Mapping[str, list[Statement]]:
-        """Statements that change the value of each name without binding the name."""
+        """Statements that change the value of each name without assigning to the name."""
         found = defaultdict[str, list[Statement]](list)
         for statement in self.statements:
-            if statement.is_idle or isinstance(statement.node, IMPORTS):
+            if statement.is_idle or isinstance(statement.node, IMPORT_NODES):
                 continue
             names, changed = statement.names, self._find_changed_names(statement.roots_at_import)
-            if not isinstance(statement.node, python_files.DEFINITIONS):
+            if not isinstance(statement.node, python_files.DEFINITION_NODES):
                 is_value = isinstance(statement.node, (ast.Assign, ast.AnnAssign))
                 used = set() if is_value else statement.roots
                 changed |= names.changes | (names.calls | used) - self.fixed_names
             match statement.node:
-                # a setting, such as np.seterr(all="raise"); workers do not execute the cells of a notebook
+                # a global setting, such as np.seterr(all="raise").  Workers do not execute the cells of a notebook
                 case ast.Expr(value=ast.Call(func=ast.Attribute() as method)) if self.path:
                     changed.add(python_files.find_owner(method))
             for name in (changed & self.binders.keys()) - names.binds:
@@ -125,7 +124,7 @@ class Scope:
         while waiting:
             name = waiting.pop()
             for statement in self.binders.get(name, ()) if name not in seen else ():
-                if isinstance(statement.node, python_files.DEFINITIONS):
+                if isinstance(statement.node, python_files.DEFINITION_NODES):
                     found |= (statement.names.changes | statement.names.calls - self.fixed_names) & self.binders.keys()
                     waiting += statement.roots
             seen.add(name)
@@ -138,32 +137,32 @@ class Scope:
         return binders[0] if len(binders) == 1 and not is_changed else None
 
     def is_bound_once(self, name: str) -> bool:
-        """Return True if a name and all names in its definition are bound exactly once, outside of loops."""
+        """Return True if a file binds a name, and each name in its definition, exactly once and outside loops."""
         waiting, seen, known = [name], set[str](), (self.names or {}).keys()
         while waiting:
             name = waiting.pop()
             statement = self.find_only_binder(name)
-            if statement is None or (statement.assigned is None and not isinstance(statement.node, _BINDS_ONCE)):
+            if statement is None or (statement.assigned is None and not isinstance(statement.node, _SINGLE_BINDERS)):
                 return False
             seen.add(name)
             waiting += [each for each in statement.roots & known - seen if each[:2] != "__"]
         return True
 
     def find_definition(self, function: FunctionType) -> Any:
-        """Return the syntax tree of a function, or None if its code differs from the text, as after a change."""
-        code = function.__code__  # its name is the one in the text, also if a decorator gave the function another
+        """Return the syntax tree of a function, or None if the text of the file has changed since its import."""
+        code = function.__code__  # a decorator may rename the function, but not its code
         known, form = python_files.find_functions(self.text).get(code.co_qualname, ()), python_files.describe_code(code)
         return next((node for node, each in known if each == form), None)
 
-    def gives_code(self, function: Any) -> bool:
+    def has_current_code(self, function: Any) -> bool:
         """Return False if the text of a function has changed since the import of this file."""
         is_own = isinstance(function, FunctionType) and function.__globals__ is self.names
         is_in_text = is_own and function.__code__.co_qualname in python_files.find_functions(self.text)
         return not is_in_text or self.find_definition(function) is not None
 
     def hash_used(self) -> str:
-        """Return the form of the used statements, in which the order counts only if it can change values."""
-        # without statements whose values count in their place
+        """Return the structural hash of the used statements, which ignores their order if it cannot change values."""
+        # without statements whose values replace their text
         kept = [each for each in self.statements if each in self.kept]
         kept = [each for each in kept if not each.names.binds or each.names.binds - self.values.keys()]
         bound = Counter(name for each in kept for name in each.names.binds)
@@ -173,16 +172,16 @@ class Scope:
         ordered = list[tuple[str, str]]()
         for statement in kept:
             binds, form, inner = statement.names.binds, statement.form, self.kept[statement]
-            if isinstance(statement.node, IMPORTS) and binds & self.links.keys():
+            if isinstance(statement.node, IMPORT_NODES) and binds & self.links.keys():
                 continue
             is_ordered = statement.is_ordered or (binds | statement.roots_at_import) & several
             form = hash_part("statement", form=form, inner=inner) if inner else form
             (ordered if is_ordered else made).append((min(binds, default=""), form))
-        return python_files.hash_of([sorted(made), ordered])
+        return python_files.hash_lists([sorted(made), ordered])
 
 
-Making = Generator[Any, str, str]
-"""Generator that computes a form.  It yields the parts of a value and receives their forms."""
+HashSteps = Generator[Any, str, str]
+"""Generator that returns the structural hash of a value.  It yields each part and receives the hash of the part."""
 
 
 class UnknownValueError(Exception):
@@ -192,8 +191,8 @@ class UnknownValueError(Exception):
 class UsedCode:
     """Collector of the definitions that a function uses, in its file and in the user files that the file imports.
 
-    `modules` holds the user modules whose functions an object uses, and `whole` holds the modules that it uses as a
-    whole.  `notes` explains why a value depends on more than its text.
+    `modules` holds the user modules whose functions an object uses.  `whole` holds the modules that an object uses
+    completely.  `notes` holds the texts of the `CodeWarning` of a fingerprint.
     """
 
     def __init__(self) -> None:
@@ -209,7 +208,7 @@ class UsedCode:
         self._open: dict[int, int] = {}
 
     def read_file(self, path: Path, folder: Path, package: str = "", text: str | None = None) -> Scope:
-        """Return the scope of a file.  Read the file if `text` is None."""
+        """Return the scope of a file with this `text`, or read the text from `path` if `text` is None."""
         key = str(path)
         if key not in self.scopes:
             text = python_files.read_source(path) if text is None else text
@@ -217,7 +216,7 @@ class UsedCode:
             scope = self.scopes[key] = Scope(len(self.scopes), statements, folder, package, path=key)
             if path.is_file():
                 self.files[key] = python_files.hash_content(path)
-                if text and not statements:  # Python of another version counts by its bytes
+                if text and not statements:  # this version of Python cannot parse the file: use its bytes
                     scope.values[""] = self.files[key]
         return self.scopes[key]
 
@@ -256,7 +255,7 @@ class UsedCode:
             self.modules[module.__name__] = module
         return scope
 
-    # --- which definitions are used ---
+    # --- search for the used definitions ---
 
     def add_name(self, scope: Scope, dotted: str) -> None:
         """Add the definition of a dotted name to the used code.  The name "" adds the whole file."""
@@ -265,7 +264,7 @@ class UsedCode:
             self.waiting.append((scope, dotted, True))
 
     def add_all_definitions(self) -> None:
-        """Follow the added names until all used definitions are added."""
+        """Add the definitions that the added names use, directly or indirectly."""
         while self.waiting:
             scope, dotted, is_followed = self.waiting.pop()
             first, _, rest = dotted.partition(".")
@@ -280,7 +279,7 @@ class UsedCode:
                 self._follow_link(scope.links[first], rest)
 
     def _add_definition(self, scope: Scope, name: str) -> None:
-        """Add the statements or the value that define a name."""
+        """Add the statements that define a name, or the captured value of the name."""
         binders = scope.binders.get(name, [])
         if scope.names is not None and name in scope.names and self._capture_value(scope, name, binders):
             return
@@ -294,7 +293,7 @@ class UsedCode:
             for each in statement.names.imports:
                 other = self.find_module(scope, each.find_module(scope.package))
                 if other is None:
-                    self._keep_statement(scope, statement)  # what it binds may be any of the names
+                    self._keep_statement(scope, statement)  # a star import can bind any name
                 elif not binders and (name in other.binders or "*" in other.binders):
                     scope.links.setdefault(name, Link(other, name))
         if name in UNKNOWN_NAMES and not binders:
@@ -313,7 +312,7 @@ class UsedCode:
             scope.kept[statement] = self._add_used_names(scope, statement)
 
     def _add_used_names(self, scope: Scope, statement: Statement, local: Iterable[str] = ()) -> list[str]:
-        """Add the names that a statement uses, except `local` names.  Return the forms of imports in its functions."""
+        """Add the names that a statement uses, except `local` names.  Return the hashes of imports in its functions."""
         names = statement.names
         inner = [found for each in names.imports if not each.name and (found := self._find_target(scope, each))]
         for link in inner:
@@ -325,7 +324,7 @@ class UsedCode:
         return [link.form for link in inner]
 
     def _find_target(self, scope: Scope, each: Import) -> Link | None:
-        """Return the link to imported user code, or None if the import is not from a user file."""
+        """Return the link to imported user code, or None for an import of installed code."""
         base = each.find_module(scope.package)
         found = self.find_module(scope, base if each.name else each.loads or base)
         if each.attribute and (found is None or found is scope or each.attribute not in found.binders):
@@ -335,7 +334,7 @@ class UsedCode:
         return None if found is None else Link(found, each.attribute.strip("*") or None)
 
     def _follow_link(self, link: Link, rest: str) -> None:
-        """Add the definition behind a link.  `rest` is the dotted attribute that the code uses."""
+        """Add the definition that a link refers to.  `rest` is the dotted attribute that the code uses."""
         scope, first = link.scope, get_root(rest)
         if link.name is None and first and first not in scope.binders:
             is_package = Path(scope.path).name == "__init__.py" or not scope.path.endswith(".py")
@@ -344,10 +343,10 @@ class UsedCode:
                 scope.links.setdefault(first, Link(inside, None))
         self.add_name(scope, ".".join(filter(None, (link.name, rest))))
 
-    # --- values that count in place of the text ---
+    # --- values that replace the text ---
 
     def _capture_value(self, scope: Scope, name: str, binders: Sequence[Statement]) -> bool:
-        """Add the value of a name and return True, or return False if the text determines the value."""
+        """Add the value of a name to the fingerprint.  Return False if the text of the file determines the value."""
         value = (scope.names or {})[name]
         if not binders and (name in scope.links or "*" in scope.binders or name[:2] == name[-2:] == "__"):
             return False
@@ -363,46 +362,46 @@ class UsedCode:
             else:
                 scope.values[name] = hash_import(value.__name__)
             return True
-        if last is not None and (is_imported or self._is_given(scope, name, value, last)):
+        if last is not None and (is_imported or self._is_in_text(scope, name, value, last)):
             return False
         scope.values[name] = self.hash_value(value, is_reference=False)
         return True
 
-    def _is_given(self, scope: Scope, name: str, value: Any, last: Statement) -> bool:
-        """Return True if the text of a scope assigns this value to a name."""
+    def _is_in_text(self, scope: Scope, name: str, value: Any, last: Statement) -> bool:
+        """Return True if the text of a file gives this value to a name."""
         node, function = last.node, python_files.unwrap(value)
         if isinstance(function, FunctionType) and function.__globals__ is scope.names:
-            if not scope.gives_code(function):
+            if not scope.has_current_code(function):
                 return False
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.__name__ == name:
                 nodes = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
                 values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
                 return len(nodes) == len(values) and all(
-                    self._gives_value(scope, *pair) for pair in zip(nodes, values, strict=True)
+                    self._can_have_value(scope, *pair) for pair in zip(nodes, values, strict=True)
                 )
         if isinstance(value, type) and isinstance(node, ast.ClassDef):
             members, parts = vars(value), [Statement(part) for part in node.body]
             constants = {
                 min(part.names.binds): part.assigned for part in parts if python_files.is_constant(part.assigned)
             }
-            return all(scope.gives_code(python_files.unwrap(each)) for each in members.values()) and all(
-                self._gives_value(scope, constants[each], value)
+            return all(scope.has_current_code(python_files.unwrap(each)) for each in members.values()) and all(
+                self._can_have_value(scope, constants[each], value)
                 for each, value in members.items()
-                if each in constants and type(value) in _CONSTANTS
+                if each in constants and type(value) in _CONSTANT_TYPES
             )
         only = scope.find_only_binder(name)
-        return self._gives_value(scope, None if only is None else only.assigned, value, name)
+        return self._can_have_value(scope, None if only is None else only.assigned, value, name)
 
-    def _gives_value(self, scope: Scope, node: ast.expr | None, value: Any, name: str = "") -> bool:
-        """Return True if an expression has this value, or if only its execution could show the value."""
+    def _can_have_value(self, scope: Scope, node: ast.expr | None, value: Any, name: str = "") -> bool:
+        """Return True if an expression has this value, or if the value is unknown without executing user code."""
         try:
-            return self.hash_value(self._evaluate(scope, node)) == self.hash_value(value)
-        except UnknownValueError:  # in a script or a notebook, names may have had other values before
+            return self.hash_value(self._evaluate_node(scope, node)) == self.hash_value(value)
+        except UnknownValueError:  # a script or a notebook may have changed a name since
             is_main = scope.names is not None and (scope.names.get("__name__") == "__main__" or not scope.path)
             return not is_main or (bool(name) and _captures_constants(value) and scope.is_bound_once(name))
 
-    def _evaluate(self, scope: Scope, node: ast.expr | None, depth: int = 0) -> Any:
-        """Return the value of literals, operators and NumPy functions.  Raises UnknownValueError for other code."""
+    def _evaluate_node(self, scope: Scope, node: ast.expr | None, depth: int = 0) -> Any:
+        """Compute an expression of literals, operators and NumPy functions.  Other code raises UnknownValueError."""
         if node is None or depth > 50:
             raise UnknownValueError
         names: dict[str, Any] = {}
@@ -415,32 +414,32 @@ class UsedCode:
             names |= {part.id: self._find_value(scope, part.id, depth) for part in parts if isinstance(part, ast.Name)}
             for part in parts:
                 owner = names.get(getattr(part.value, "id", "")) if isinstance(part, ast.Attribute) else None
-                if not isinstance(part, _SAFE_PARTS) and owner is not np and owner is not math:
+                if not isinstance(part, _SAFE_NODES) and owner is not np and owner is not math:
                     raise UnknownValueError
-            for part in reversed(parts):  # a call inside of another first
+            for part in reversed(parts):  # inner calls first
                 called = compute(part.func) if isinstance(part, ast.Call) else float
                 is_numpy = isinstance(called, np.ufunc) or (isinstance(called, type) and issubclass(called, np.generic))
-                if not is_numpy and not any(called is each for each in _SAFE_CALLS):
+                if not is_numpy and not any(called is each for each in _SAFE_FUNCTIONS):
                     raise UnknownValueError
             return compute(node)
-        except Exception:  # noqa: BLE001  # as the text would raise it, which then does not give the value
+        except Exception:  # noqa: BLE001  # an expression that raises has no value
             raise UnknownValueError from None
 
     def _find_value(self, scope: Scope, name: str, depth: int) -> Any:
         only = scope.find_only_binder(name)
         if only is not None and only.assigned is not None:
-            return self._evaluate(scope, only.assigned, depth + 1)
+            return self._evaluate_node(scope, only.assigned, depth + 1)
         value = (scope.names or {}).get(name, vars(builtins).get(name))
-        if any(each is value for each in (np, math, *_SAFE_CALLS)):
+        if any(each is value for each in (np, math, *_SAFE_FUNCTIONS)):
             return value
         raise UnknownValueError
 
-    # --- forms of values ---
+    # --- structural hashes of values ---
 
     def hash_value(self, value: Any, is_reference: bool = True) -> str:
-        """Return the form of a value.  With `is_reference`, a definition has the form of a link to its name."""
-        # values inside of others on a list, not by recursion: a thousand classes may follow from each other
-        waiting: list[Making] = [self._hash_steps(value, is_reference)]
+        """Compute the structural hash of a value.  With `is_reference`, a named definition counts by its name only."""
+        # a stack instead of recursion, because classes may refer to each other in a chain of a thousand
+        waiting: list[HashSteps] = [self._hash_steps(value, is_reference)]
         form: Any = None
         while waiting:
             try:
@@ -451,15 +450,15 @@ class UsedCode:
                 waiting.pop()
         return str(form)
 
-    def _hash_steps(self, value: Any, is_reference: bool) -> Making:
-        if type(value) in _CONSTANTS:
+    def _hash_steps(self, value: Any, is_reference: bool) -> HashSteps:
+        if type(value) in _CONSTANT_TYPES:
             return python_files.hash_constant(value)
-        if any(value is each for each in GLOBAL_GENERATORS):  # as frozen distributions of SciPy hold one
+        if any(value is each for each in GLOBAL_GENERATORS):  # for example in frozen distributions of SciPy
             return hash_part("global generator", type=type(value).__name__)
         if isinstance(value, (np.generic, np.dtype)):
             content = value.tobytes().hex() if isinstance(value, np.generic) else ""
             return hash_part("NumPy", type=str(getattr(value, "dtype", value)), content=content)
-        if isinstance(value, (FunctionType, CACHED, type)):
+        if isinstance(value, (FunctionType, CACHED_TYPE, type)):
             names, module = value.__qualname__.split("."), sys.modules.get(value.__module__ or "")
             found: Any = functools.reduce(lambda each, name: getattr(each, name, None), names, module)
             if not python_files.is_local(module) and getattr(found, "__func__", found) is value:
@@ -467,16 +466,16 @@ class UsedCode:
             link = self.find_name(value) if is_reference else None
             if link is not None:
                 return link.form
-        if id(value) in self._open:  # it contains itself
+        if id(value) in self._open:  # the value contains itself
             return hash_part("cycle", levels=len(self._open) - self._open[id(value)])
         if id(value) not in self._forms:
             self._open[id(value)] = len(self._open)
-            self._forms[id(value)] = (yield from self._hash_parts(value)), value  # so that no other has its number
+            self._forms[id(value)] = (yield from self._hash_parts(value)), value  # a reference keeps the id unique
             del self._open[id(value)]
         return self._forms[id(value)][0]
 
-    def _hash_parts(self, value: Any) -> Making:
-        """Return the form of a value with parts.  Lists, tuples, sets and dictionaries have the form of their text."""
+    def _hash_parts(self, value: Any) -> HashSteps:
+        """Compute the structural hash of a value with parts.  A list, set or dict has the hash of its source text."""
         kind: Any = type(value)
         if kind in (list, tuple):
             return hash_part(kind.__name__.capitalize(), elts=(yield from _hash_each(value)))
@@ -502,18 +501,18 @@ class UsedCode:
             scope = self.read_names(vars(value))
             self.add_name(scope, "")
             return Link(scope, None).form
-        for each, attributes in _PARTS_OF_DESCRIPTORS.items():
+        for each, attributes in _DESCRIPTOR_PARTS.items():
             if isinstance(value, each):
                 parts = yield from _hash_each(getattr(value, name) for name in attributes)
                 return hash_part(each.__name__, parts=parts)
-        if isinstance(value, CACHED):
+        if isinstance(value, CACHED_TYPE):
             return hash_part("cached", parts=(yield from _hash_each((value.__wrapped__, value.cache_parameters()))))
         if isinstance(value, MappingProxyType):
             return hash_part("mapping", content=(yield dict(value)))
         return (yield from self._hash_object(value))
 
     def find_name(self, thing: Any) -> Link | None:
-        """Return the link to an object with a name in a user file or notebook, and add its definition."""
+        """Return the link to a named object of a user file or notebook, and add the definition of the object."""
         inner = python_files.find_function(thing)
         if isinstance(inner, FunctionType):
             spaces = [inner.__globals__]
@@ -531,26 +530,26 @@ class UsedCode:
                 return Link(scope, name)
         return None
 
-    def _hash_function(self, function: FunctionType) -> Making:
-        """Return the form of a function from its text, or from its compiled code if the text is unknown."""
+    def _hash_function(self, function: FunctionType) -> HashSteps:
+        """Compute the structural hash of a function from its text, or from compiled code if the text is unknown."""
         code, enclosed = function.__code__, dict[str, Any]()
         for name, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True)):
             try:
                 enclosed[name] = cell.cell_contents
-            except ValueError:  # it has no value yet
+            except ValueError:  # the variable has no value yet
                 enclosed[name] = UnknownValueError
         captured = yield from _hash_each((function.__defaults__, function.__kwdefaults__, enclosed))
-        if not _is_local_namespace(function.__globals__):  # one that an installed function made
+        if not _is_local_namespace(function.__globals__):  # an installed function created this function
             text = hash_import(f"{function.__module__}.{function.__qualname__}")
             return hash_part("function", text=text, captured=captured)
         scope = self.read_names(function.__globals__)
         node, inner = scope.find_definition(function), list[str]()
         if node is None:
-            text = python_files.hash_of(python_files.describe_code(code))
+            text = python_files.hash_lists(python_files.describe_code(code))
             self.notes[function.__qualname__] = (
                 f"the source of `{function.__qualname__}` is unknown or has changed since its import, so its "
                 "fingerprint uses the compiled code. Another Python version computes its runs again. Put the function "
-                "into a file, or import it again"
+                "into a file, or import the file again."
             )
             for name in sorted({name for each in python_files.iterate_codes(code) for name in each.co_names}):
                 self.add_name(scope, name)
@@ -560,23 +559,23 @@ class UsedCode:
             inner = self._add_used_names(scope, statement, {function.__name__, *code.co_freevars})
         return hash_part("function", text=text, captured=captured, inner=inner, scope=scope.number)
 
-    def _hash_class(self, kind: type) -> Making:
+    def _hash_class(self, kind: type) -> HashSteps:
         members = {}
         for name, value in vars(kind).items():
-            # methods that a library wrote, as for dataclasses, follow from the rest
+            # libraries such as dataclasses generate methods from the other members
             is_generated = isinstance(value, FunctionType) and value.__code__.co_filename == "<string>"
-            if name not in _OWN_OF_CLASSES and not is_generated:
+            if name not in _IGNORED_ATTRIBUTES and not is_generated:
                 members[name] = value
-        # of a dataclass: Field objects cannot be pickled, and say nothing more
+        # Field objects of a dataclass cannot be pickled: use their content
         fields = members.pop("__dataclass_fields__", {}).values()
         fields = [[each.name, each.default, each.default_factory] for each in fields]
         parts = yield from _hash_each((kind.__qualname__, kind.__bases__, members, fields, type(kind)))
         return hash_part("class", parts=parts)
 
-    def _hash_object(self, value: Any) -> Making:
-        """Return the form of an object from its pickled content."""
+    def _hash_object(self, value: Any) -> HashSteps:
+        """Compute the structural hash of an object from its pickled content."""
         kind = type(value)
-        # by one protocol: the highest of each Python would give the same object other forms
+        # a fixed protocol, because the highest protocol depends on the version of Python
         made = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)
         if isinstance(made, str):
             return hash_import(f"{getattr(value, '__module__', None) or kind.__module__}.{made}")
@@ -586,7 +585,7 @@ class UsedCode:
                 "pickled",
                 f"an object of type {kind.__module__}.{kind.__qualname__} has no literal form, so the fingerprint "
                 f"uses its pickled content. Another version of {package} may compute the runs again. Create the object "
-                "in the file of the function or inside the function",
+                "in the file of the function or inside the function.",
             )
         self.has_pickled = True
         function, arguments, *more = made
@@ -595,9 +594,9 @@ class UsedCode:
         return hash_part("object", parts=forms)
 
     def hash_all(self, root: str) -> str:
-        """Return the hash of the form `root` and of all used definitions."""
+        """Combine the structural hashes of all used definitions and the hash `root`."""
         self.add_all_definitions()
-        return python_files.hash_of([root, *(scope.hash_used() for scope in self.scopes.values())])
+        return python_files.hash_lists([root, *(scope.hash_used() for scope in self.scopes.values())])
 
 
 def _hash_each(values: Iterable[Any]) -> Generator[Any, str, list[str]]:
@@ -625,7 +624,7 @@ def _remove_caches(kind: type, state: Any) -> Any:
     if not python_files.is_local(sys.modules.get(kind.__module__)):
         empty = {name for name, each in state.items() if each is None or (type(each) is dict and not each)}
         caches |= {"_cache", *(name for name in empty if str(name).startswith("_"))}
-    # unpickling may set attributes in another order
+    # unpickling may change the order of attributes
     return {name: state[name] for name in sorted(state, key=str) if name not in caches}
 
 
@@ -634,8 +633,8 @@ def _captures_constants(value: Any) -> bool:
     parts = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
     if isinstance(value, functools.partial):
         parts = [value.func, *value.args, *value.keywords.values()]
-    is_function = isinstance(value, (functools.partial, FunctionType, CACHED))
-    return is_function and all(type(part) in (*_CONSTANTS, FunctionType, type) for part in parts)
+    is_function = isinstance(value, (functools.partial, FunctionType, CACHED_TYPE))
+    return is_function and all(type(part) in (*_CONSTANT_TYPES, FunctionType, type) for part in parts)
 
 
 # --- fingerprints -----------------------------------------------------------------------------------------------------
@@ -644,7 +643,7 @@ def _captures_constants(value: Any) -> bool:
 def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, package: str = "") -> tuple[str, Contents]:
     """Return the fingerprint of `attribute` in a file, and the hashes of the other files that it uses.
 
-    Python searches `folder` first for imports.  Raises SyntaxError or ValueError if the text is not valid Python.
+    Python searches `folder` first for imports.  The function raises SyntaxError or ValueError for invalid Python.
     """
     ast.parse(text)
     used = UsedCode()
@@ -654,29 +653,29 @@ def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, packag
     used.add_all_definitions()
     files = {name: content for name, content in used.files.items() if name != str(path)}
     link = scope.links.get(first)
-    if link is not None and link.scope.path in files:  # a name that the file imports is the name there
+    if link is not None and link.scope.path in files:  # the file only imports the name: fingerprint its definition
         source, name = python_files.read_source(Path(link.scope.path)), ".".join(filter(None, (link.name, *rest)))
         found, inner = fingerprint_file(source, name, Path(link.scope.path), link.scope.folder, link.scope.package)
         return found, tuple(sorted((files | dict(inner)).items()))
-    return used.hash_all(python_files.hash_of([Link(scope, first).form, *rest])), tuple(sorted(files.items()))
+    return used.hash_all(python_files.hash_lists([Link(scope, first).form, *rest])), tuple(sorted(files.items()))
 
 
 def fingerprint_object(function: Any) -> tuple[str, UsedCode]:
     """Return the fingerprint of an object, and the code that it uses.
 
-    Warns with CodeWarning if the fingerprint uses pickled or compiled content.  Raises TypeError if an object has no
-    stable pickled content.
+    The function issues a CodeWarning if the fingerprint uses pickled or compiled content.  It raises TypeError if the
+    pickled content of an object is not stable.
     """
     before = ""
-    for _ in range(4):  # reading an object may change it: xarray creates empty attributes on the first access
+    for _ in range(4):  # a first access may change an object: xarray then creates empty attributes
         used = UsedCode()
         used.root = used.find_name(function) if callable(function) else None
         found = used.hash_all(
-            used.hash_value(function) if used.root is None else python_files.hash_of([used.root.form])
+            used.hash_value(function) if used.root is None else python_files.hash_lists([used.root.form])
         )
         if found == before or not used.has_pickled:
             for note in used.notes.values():
                 warn(note, CodeWarning)
             return found, used
         before = found
-    raise TypeError("its pickled content differs each time it is read")
+    raise TypeError("its pickled content differs at each access")

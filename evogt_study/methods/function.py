@@ -1,4 +1,4 @@
-"""Run a user function as a method, and convert the object that the function returns to a record."""
+"""Run a user function as a method, and convert the returned object to a record."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from evogt_study.schema.values import Exact, Values, canonical_json, is_composit
 from evogt_study.schema.variables import RETURNED_DTYPE, explain_reserved_name, holds_attribute
 
 PROBLEM = "problem"
-"""Argument through which a user function receives the problem of the study."""
-_PATHS = (Path, "Path", "pathlib.Path", "Path | None")
+"""Name of the argument through which a user function receives the problem of the study."""
+_PATH_TYPES = (Path, "Path", "pathlib.Path", "Path | None")
 """Annotations of arguments that are paths, relative to the study file."""
 
 
 @dataclass(frozen=True, eq=False)
 class UserFunction(Method):
-    """User function as a method.  All its parameters are key-only parameters."""
+    """Method that calls a user function.  All parameters are key-only parameters."""
 
     code: UserCode
     function: Any
@@ -40,7 +40,7 @@ class UserFunction(Method):
 
     @staticmethod
     def of(spec: MethodSpec) -> UserFunction:
-        """Return the method.  Raises StudyError if the spec has no user function, or has a problem or an output."""
+        """Create the method.  Raises StudyError without a user function, or with a problem or an output."""
         if not isinstance(spec.method, UserCode):
             raise StudyError(f"`method` must be file.py:function, got {spec.method!r}")
         reference = spec.method.reference
@@ -58,11 +58,11 @@ class UserFunction(Method):
 
     @cached_property
     def setup(self) -> str:
-        """Setup text that all cases share."""
+        """Canonical JSON of the setup, which is equal for all cases."""
         return canonical_json({"code": self.code.fingerprint, **self.describe_streams()})
 
     def describe_streams(self) -> dict[str, Any]:
-        """Return the part of the setup that decides the random streams."""
+        """Return the entries of the setup that determine the random streams."""
         is_part = self.has_streams and self.common != ALL
         return {"common": self.common, "drawn by": self.code.attribute} if is_part else {}
 
@@ -71,14 +71,14 @@ class UserFunction(Method):
         return RNG in self.parameters
 
     @cached_property
-    def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]  # all of them
+    def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]  # all parameters
         return frozenset(self.parameters)
 
     def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         is_unused = RNG in values and SEED not in self.names
         return tuple(name for name in super().list_required_parameters(values) if name != SEED or not is_unused)
 
-    # these are cached, since reading the signature takes as long as the rest of a short run
+    # cached, because reading a signature takes as long as the rest of a short run
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the arguments of the function."""
@@ -86,13 +86,13 @@ class UserFunction(Method):
 
     @cached_property
     def paths(self) -> frozenset[str]:
-        """Arguments that are annotated as paths.  Annotations may be strings."""
+        """Names of the arguments with the annotation of a path, which may be a string."""
         arguments = inspect.signature(self.function).parameters.items()
-        return frozenset(name for name, each in arguments if each.annotation in _PATHS)
+        return frozenset(name for name, each in arguments if each.annotation in _PATH_TYPES)
 
     @cached_property
     def defaults(self) -> Values:
-        """Default values of the arguments that have one."""
+        """Default values of the arguments, by name."""
         return get_defaults(self.parameters)
 
 
@@ -121,16 +121,16 @@ class UserCase(BoundCase):
             raise ParameterError(SEED, "left out if `rng` has a value", self.values[SEED])
 
     def call(self, values: Values, decisive: Values, more: Mapping[str, Any]) -> Any:
-        """Call the function.  `decisive` and the values of the case determine the random stream."""
+        """Call the user function.  `decisive` and the values of the case determine the random stream."""
         method, objects = self.method, dict(self.method.code.objects)
         arguments = {name: to_argument(value, objects) for name, value in values.items()}
-        for name in method.paths & arguments.keys():  # relative to the study's folder
+        for name in method.paths & arguments.keys():  # relative to the folder of the study
             if isinstance(arguments[name], str):
                 arguments[name] = Path(method.code.folder) / arguments[name]
         if RNG in method.names and RNG not in arguments:
             decisive = {"method": method.code.attribute, **decisive, **self.values}
             arguments = {name: value for name, value in arguments.items() if name in method.names}
-            # without words, the generator is default_rng(seed)
+            # with an empty list of integers, the generator equals default_rng(seed)
             words = [int(self.values[SEED]), *hash_words(decisive, method.common)]  # type: ignore[arg-type]  # an integer
             arguments[RNG] = np.random.default_rng(np.random.SeedSequence(words))
         if CHECKPOINT in method.names and CHECKPOINT not in arguments:
@@ -139,12 +139,12 @@ class UserCase(BoundCase):
             return method.function(**arguments, **more)
 
     def run(self, share: StageCache) -> Record:
-        return self.to_checked(to_record(self.call(self.values, {}, {})))
+        return self.check_record(to_record(self.call(self.values, {}, {})))
 
-    def to_checked(self, record: Record) -> Record:
-        """Return the record without scalar coordinates that repeat parameters, which the result stores itself.
+    def check_record(self, record: Record) -> Record:
+        """Return the record without scalar coordinates that repeat the value of a parameter.
 
-        Raises ReturnError for a name that a parameter has, and DivergedError if the variable `error` is not finite.
+        Raises ReturnError for the name of a parameter, and DivergedError if the variable `error` is not finite.
         """
         known, dims = self.values.keys(), {name for datum in record.variables.values() for name in datum.dims}
         if not known.isdisjoint({*record.variables, *record.coordinates, *dims}):
@@ -154,7 +154,7 @@ class UserCase(BoundCase):
             coordinates = {name: datum for name, datum in record.coordinates.items() if name not in same}
             for kind, names in (("variable", record.variables), ("coordinate", coordinates), ("dimension", dims)):
                 if shared := sorted(known & set(names)):
-                    message = f"named `{shared[0]}`, which is a parameter. Rename it"
+                    message = f"named `{shared[0]}`, which is a parameter. Rename the {kind}."
                     raise ReturnError(f"the function returned a {kind} {message}")
             record = replace(record, coordinates=coordinates)
         error = record.variables.get("error")
@@ -166,7 +166,7 @@ class UserCase(BoundCase):
 
 
 def list_arguments(function: Any) -> tuple[str, ...]:
-    """Return the names of the arguments, or () for an object without a signature."""
+    """Return the names of the arguments of a function, or () for an object without a signature."""
     try:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -174,7 +174,7 @@ def list_arguments(function: Any) -> tuple[str, ...]:
 
 
 def read_function_parameters(function: Any, reference: str) -> dict[str, Parameter]:
-    """Return a parameter for each argument, and `seed` for `rng`.  Raises StudyError if a name is reserved."""
+    """Return a parameter for each argument, and `seed` for an argument `rng`.  Reserved names raise StudyError."""
     parameters = read_signature(function, reference)
     for name in parameters:
         reason = explain_reserved_name(name)
@@ -193,8 +193,8 @@ def read_function_parameters(function: Any, reference: str) -> dict[str, Paramet
 
 
 def to_argument(value: Any, objects: Mapping[str, bytes]) -> Any:
-    """Return a value as the user wrote it.  Lists, arrays and objects are copies that the function may change."""
-    if type(value) in (int, float, str, bool):  # the usual case: a test of the protocol takes ten times as long
+    """Return the value of a parameter as an argument of a user function, which may change lists and arrays."""
+    if type(value) in (int, float, str, bool):  # the usual types first, because the other tests take ten times as long
         return value
     if isinstance(value, Exact):
         return value.make(objects)
@@ -205,21 +205,21 @@ def to_argument(value: Any, objects: Mapping[str, bytes]) -> Any:
 
 # --- returned objects -------------------------------------------------------------------------------------------------
 
-ALONE = "value"
-"""Name of the variable for a returned value without a name."""
+VALUE_NAME = "value"
+"""Name of the variable if a function returns one value without a name."""
 STORAGE_ATTRIBUTES = f"""
     missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
     {RETURNED_DTYPE}
 """.split()
-"""Attributes that describe how a file stores values, and that a record omits."""
-_WIDEST = {"f": 8, "c": 16}
-"""Number of bytes of the widest floating-point and complex types that a result can store."""
+"""Names of attributes that describe the storage of values in a file.  A record omits these attributes."""
+_MAX_ITEM_BYTES = {"f": 8, "c": 16}
+"""Maximum number of bytes of a floating-point and of a complex number in a result."""
 
 
 def to_record(returned: Any) -> Record:
-    """Return the record of an object that a function returned, as docs/returned_values.md explains.
+    """Return the record of a returned object, as docs/returned_values.md explains.
 
-    Raises ReturnError with the name of the variable if a result cannot hold its values.
+    Raises ReturnError with the name of a variable if a result cannot hold the values of the variable.
     """
     record = _RecordBuilder()
     if type(returned) is dict:  # the usual case
@@ -228,16 +228,16 @@ def to_record(returned: Any) -> Record:
         record.add("", returned)
     coordinates = any(datum.values.size for datum in record.coordinates.values())
     if not (record.variables or coordinates or record.lacks_a_value):
-        raise ReturnError("the function returned nothing to store. Return a number, a mapping or an xarray.Dataset")
+        raise ReturnError("the function returned nothing to store. Return a number, a mapping or an xarray.Dataset.")
     lengths: dict[str, int] = {}
     for name, datum in (*record.variables.items(), *record.coordinates.items()):
         for dim, length in zip(datum.dims, datum.values.shape, strict=True):
             if lengths.setdefault(dim, length) != length:
-                other = f"{lengths[dim]} in another variable"
+                other = f"{lengths[dim]} in another variable. Rename one dimension."
                 raise ReturnError(f"the function returned `{name}` with {length} values along {dim}, but {other}")
     for name in record.variables.keys() & (lengths.keys() | record.coordinates.keys()):
         kind = "dimension" if name in lengths else "coordinate"
-        raise ReturnError(f"the function returned a variable and a {kind} named `{name}`. Rename one")
+        raise ReturnError(f"the function returned a variable and a {kind} named `{name}`. Rename the {kind}.")
     return Record(record.variables, record.coordinates, record.attributes, tuple(sorted(record.left_out)))
 
 
@@ -251,11 +251,11 @@ class _RecordBuilder:
         self.left_out: set[str] = set()
         self.lacks_a_value = False
 
-    # recognised by attributes: a worker imports neither pandas nor xarray nor SciPy
+    # attributes identify the types, because a worker imports neither pandas nor xarray nor SciPy
     def add(self, name: str, value: Any, of_object: bool = False) -> None:
-        """Add a value under `name`, or "" for the returned object.  `of_object` marks a field of a result object."""
-        if hasattr(value, "to_xarray"):  # of pandas
-            value = _to_xarray(name or ALONE, value)
+        """Add a value.  `name` is "" for the returned object.  `of_object` is true for a field of a result object."""
+        if hasattr(value, "to_xarray"):  # an object of pandas
+            value = _to_xarray(name or VALUE_NAME, value)
         prefix = f"{name}_" if name else ""
         if of_object and isinstance(value, np.ndarray) and not value.size:
             self.lacks_a_value = True
@@ -269,7 +269,7 @@ class _RecordBuilder:
         elif hasattr(value, "data_vars"):
             self._add_dataset(prefix, value)
         elif hasattr(value, "dims") and hasattr(value, "coords"):  # a DataArray
-            name = name or str(value.name or ALONE)
+            name = name or str(value.name or VALUE_NAME)
             self._add_coordinates("", value.coords)
             self._add_datum(name, tuple(map(str, value.dims)), value.values, self._keep_attributes(name, value.attrs))
         elif (parts := _list_fields(value)) is not None:
@@ -282,19 +282,20 @@ class _RecordBuilder:
         elif value is None:
             self.lacks_a_value |= bool(name)
         elif callable(value):
-            self.left_out.add(f"`{name or ALONE}` (a function)")
+            self.left_out.add(f"`{name or VALUE_NAME}` (a function)")
         elif _is_pair(value):
             names = value[0] if isinstance(value[0], (list, tuple)) else [value[0]]
-            self._add_datum(name or ALONE, tuple(names), value[1], {})
+            self._add_datum(name or VALUE_NAME, tuple(names), value[1], {})
         else:
-            array = _to_array(name or ALONE, value)
-            self._add_datum(name or ALONE, tuple(f"{name or ALONE}_{i}" for i in range(array.ndim)), array, {})
+            name = name or VALUE_NAME
+            array = _to_array(name, value)
+            self._add_datum(name, tuple(f"{name}_{i}" for i in range(array.ndim)), array, {})
 
     def add_mapping(self, prefix: str, values: Mapping[Any, Any]) -> None:
-        """Add the values of a mapping.  Each name consists of `prefix` and the key."""
+        """Add the values of a mapping.  The name of a variable consists of `prefix` and the key."""
         for key, value in values.items():
             name = f"{prefix}{key}"
-            # most values are numbers: the other tests would take a third of a quick run
+            # numbers first, because the other tests take a third of a quick run
             is_number = type(value) in (float, bool) or (type(value) is int and -EXACT <= value <= EXACT)
             if is_number and name not in self.variables:
                 _check_name("variable", name)
@@ -303,7 +304,7 @@ class _RecordBuilder:
                 self.add(name, value)
 
     def _add_dataset(self, prefix: str, data: Any) -> None:
-        """Add a Dataset.  `prefix` is the path of its group in a DataTree, or of the mapping that holds it."""
+        """Add a Dataset.  `prefix` is the path of the Dataset in the returned DataTree or mapping."""
         self._add_coordinates(prefix, data.coords)
         for name, value in data.data_vars.items():
             own = f"{prefix}{name}"
@@ -320,11 +321,11 @@ class _RecordBuilder:
                 _check_name(kind, each)
             datum = Datum(dims, _check_array(name, data.values), self._keep_attributes(name, data.attrs))
             if datum.values.dtype.kind == "c":
-                raise ReturnError(f"the function returned a coordinate `{name}` of complex numbers. Return real ones")
+                raise ReturnError(f"the function returned a coordinate `{name}` of complex numbers. Return floats.")
             known, has_nan = self.coordinates.setdefault(name, datum), datum.values.dtype.kind in "fMm"
             is_same = known.dims == dims and known.values.dtype == datum.values.dtype
             if not is_same or not np.array_equal(known.values, datum.values, equal_nan=has_nan):
-                raise ReturnError(f"the function returned two different coordinates `{name}`. Rename one")
+                raise ReturnError(f"the function returned two different coordinates `{name}`. Rename one coordinate.")
 
     def _add_datum(self, name: str, dims: tuple[str, ...], value: Any, attributes: Mapping[str, Any]) -> None:
         """Add a variable, or two variables for the real and the imaginary part of complex values."""
@@ -333,7 +334,7 @@ class _RecordBuilder:
             _check_name("dimension", dim)
         if array.ndim != len(dims) or len(set(dims)) != len(dims):
             found = f"{array.ndim} dimensions and {len(dims)} dimension names {list(dims)}"
-            message = "Return (dims, array), with a different name for each dimension"
+            message = "Return (dims, array), with a different name for each dimension."
             raise ReturnError(f"the function returned `{name}` with {found}. {message}")
         is_complex = array.dtype.kind == "c"
         parts = {"_real": array.real.copy(), "_imag": array.imag.copy()} if is_complex else {"": array}
@@ -341,11 +342,11 @@ class _RecordBuilder:
             own = name + suffix
             _check_name("variable", own)
             if own in self.variables:
-                raise ReturnError(f"the function returned `{own}` twice. Rename one")
+                raise ReturnError(f"the function returned `{own}` twice. Rename one variable.")
             self.variables[own] = Datum(dims, part, attributes)
 
     def _keep_attributes(self, name: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return the attributes that a file can store, and add all other attributes to `left_out`."""
+        """Return the attributes that a file can store, and list all other attributes in `left_out`."""
         kept = {}
         for key, value in attributes.items():
             text = str(key)
@@ -387,13 +388,13 @@ def _to_xarray(name: str, value: Any) -> Any:
     """Convert a pandas object to an xarray object.  Raises ReturnError if the conversion would round an integer."""
     try:
         converted = value.to_xarray()
-    except (ValueError, TypeError) as error:  # such as an index with equal rows
+    except (ValueError, TypeError) as error:  # for example an index with equal rows
         raise ReturnError(f"the function returned `{name}`, which xarray cannot convert: {error}") from None
     for label, column in value.items() if hasattr(converted, "data_vars") else [(name, value)]:
         array = (converted if column is value else converted[label]).values
         is_rounded = column.dtype.kind in "iu" and array.dtype.kind == "f"
         if is_rounded and column.count() and not -EXACT <= column.min() <= column.max() <= EXACT:
-            message = f"with missing values and integers above {EXACT}, which no float can hold"
+            message = f"with missing values and integers above {EXACT}, which no float can hold. Fill the gaps."
             raise ReturnError(f"the function returned `{label}` {message}")
     return converted
 
@@ -403,39 +404,39 @@ def _check_array(name: str, value: Any) -> npt.NDArray[Any]:
     array = _to_array(name, value)
     kind = array.dtype.kind
     if kind == "U" and not all(map(_is_text, array.ravel())):
-        raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
-    if kind in "biuU" or (kind in _WIDEST and array.dtype.itemsize <= _WIDEST[kind]):
+        raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold. Remove them.")
+    if kind in "biuU" or (kind in _MAX_ITEM_BYTES and array.dtype.itemsize <= _MAX_ITEM_BYTES[kind]):
         return array
     if kind in "Mm":
         try:
             return to_nanoseconds(array)
         except ValueError as error:
-            raise ReturnError(f"the function returned `{name}` of dtype {array.dtype}. Return {error}") from None
+            raise ReturnError(f"the function returned `{name}` of dtype {array.dtype}. Return {error}.") from None
     entries = list(array.ravel()) if kind == "O" else []
     if any(getattr(entry, "tzinfo", None) is not None for entry in entries):
-        raise ReturnError(f"the function returned `{name}` with a time zone. Return the date in UTC without a zone")
+        raise ReturnError(f"the function returned `{name}` with a time zone. Return the date in UTC without a zone.")
     names = sorted({type(entry).__name__ for entry in entries})
     found = f"type{'s' * (len(names) > 1)} {' and '.join(names)}" if names else f"dtype {array.dtype}"
-    raise ReturnError(f"the function returned `{name}` of {found}. Return numbers, booleans, strings or dates")
+    raise ReturnError(f"the function returned `{name}` of {found}. Return numbers, booleans, strings or dates.")
 
 
 def _to_array(name: str, value: Any) -> npt.NDArray[Any]:
     if np.ma.is_masked(value):
         if value.dtype.kind != "f":  # only floats have NaN
-            raise ReturnError(f"the function returned `{name}` of {value.dtype} with masked entries. Return floats")
+            raise ReturnError(f"the function returned `{name}` of {value.dtype} with masked entries. Return floats.")
         return np.asarray(np.ma.filled(value, np.nan))
     if hasattr(value, "toarray"):
-        raise ReturnError(f"the function returned `{name}`, a sparse matrix. Return x.toarray()")
+        raise ReturnError(f"the function returned `{name}`, a sparse matrix. Return x.toarray().")
     try:
         array = np.asarray(value)
     except ValueError:
-        raise ReturnError(f"the function returned `{name}`, lists of different lengths. Return an array") from None
+        raise ReturnError(f"the function returned `{name}`, lists of different lengths. Return an array.") from None
     if array.dtype.kind == "U" and not isinstance(value, (np.ndarray, np.generic)):
         given = np.asarray(value, dtype=object).ravel()
-        if not all(isinstance(text, str) for text in given):  # NumPy would convert numbers beside strings
-            raise ReturnError(f"the function returned `{name}`, strings and other values in one list. Separate them")
-        if any(text.endswith("\0") for text in given):  # NumPy cuts these
-            raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold")
+        if not all(isinstance(text, str) for text in given):  # NumPy would convert the numbers to strings
+            raise ReturnError(f"the function returned `{name}`, strings and other values in one list. Separate them.")
+        if any(text.endswith("\0") for text in given):  # NumPy removes NUL at the end
+            raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold. Remove them.")
     if array.dtype.kind == "f" and isinstance(value, (list, tuple)) and (np.abs(array) >= EXACT).any():
         for entry in np.asarray(value, dtype=object).ravel():
             if isinstance(entry, int) and int(float(entry)) != entry:
@@ -444,15 +445,15 @@ def _to_array(name: str, value: Any) -> npt.NDArray[Any]:
 
 
 def _convert_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an object array of strings, numbers or dates with a specific dtype, and any other array unchanged."""
+    """Convert an object array of strings, numbers or dates to their dtype.  Return any other array unchanged."""
     entries = list(array.ravel())
     if not entries or any(getattr(entry, "tzinfo", None) is not None for entry in entries):
         return array
-    if all(isinstance(entry, str) and not entry.endswith("\0") for entry in entries):  # NumPy cuts these
+    if all(isinstance(entry, str) and not entry.endswith("\0") for entry in entries):  # NumPy removes NUL at the end
         return array.astype(str)
     for types in ((date, np.datetime64), (timedelta, np.timedelta64)):
         if all(isinstance(entry, types) for entry in entries):
-            # exactly: a date or duration of pandas has nanoseconds
+            # an exact conversion, because dates of pandas have nanoseconds
             return np.array([to_numpy_date(entry) for entry in entries]).reshape(array.shape)
     (kind, *others) = set(map(type, entries))
     if not others and issubclass(kind, (int, float, complex, np.number, np.bool_)):
@@ -462,13 +463,13 @@ def _convert_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
-@lru_cache(maxsize=1024)  # runs return the same names
+@lru_cache(maxsize=1024)  # all runs return equal names
 def _check_name(kind: str, name: str) -> None:
     if not (name.isidentifier() and name.isascii()):
-        raise ReturnError(f"the function returned a {kind} named {name!r}. Use ASCII letters, digits and underscores")
+        raise ReturnError(f"the function returned a {kind} named {name!r}. Use ASCII letters, digits and underscores.")
     reason = explain_reserved_name(name)
     if reason is not None:
-        raise ReturnError(f"the function returned a {kind} named {shorten(name)}, but {reason}. Rename it")
+        raise ReturnError(f"the function returned a {kind} named {shorten(name)}, but {reason}. Rename the {kind}.")
 
 
 def _is_text(text: str) -> bool:
@@ -476,13 +477,13 @@ def _is_text(text: str) -> bool:
 
 
 def _is_storable(value: Any) -> bool:
-    """Return True if a NetCDF attribute can store the value: a string, a number or a list."""
+    """Return True if a NetCDF attribute can store the value."""
     if isinstance(value, (list, tuple)):
         if not value or isinstance(value[0], (list, tuple)):
             return False
         if not all(map(_is_storable, value)) or len({isinstance(each, str) for each in value}) > 1:
             return False
-        # NumPy makes floats of integers that have no common type
+        # NumPy converts integers without a common type to floats
         is_rounded = np.asarray(value).dtype.kind == "f"
         return not is_rounded or all(not isinstance(each, int) or int(float(each)) == each for each in value)
     if isinstance(value, str):

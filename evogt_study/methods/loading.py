@@ -1,12 +1,12 @@
-"""Find the method that a study names.
+"""Load the method that a study names.
 
 A package registers a method with an entry point of the group ``evogt_study.methods``::
 
     [project.entry-points."evogt_study.methods"]
     my_solver = "my_package.solvers:MySolver"
 
-The entry is a function of the parameters, a function with an argument ``problem``, or a subclass of `Method`.  It is
-user code, and its fingerprint is part of the run keys.  A built-in method has no fingerprint.
+The entry point is a function of the parameters, a function with an argument ``problem``, or a subclass of `Method`.
+The fingerprint of this user code is part of the run keys.  A built-in method has no fingerprint.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from evogt_study.schema.values import Values
 from evogt_study.schema.variables import Variable
 
 METHODS: Registry[Any] = Registry("method", GROUP)
-"""Built-in methods.  The methods of other packages are `UserCode`."""
+"""Built-in methods by name.  A method of another package is `UserCode`."""
 METHOD = "method"
-ONE = ""
-"""Placeholder for the axis value if the method or the problem is not an axis."""
+NO_AXIS = ""
+"""Axis value in `MethodChoices` if the method or the problem is not an axis."""
 
 
 def load_named_method(
     method: str | Mapping[str, str], find_user_code: Callable[[str], UserCode]
 ) -> str | UserCode | Alternatives[str | UserCode]:
-    """Return the method of a study, or the methods of an axis by axis value.  Raises StudyError for an unknown name."""
+    """Return the method that a study names, or the methods of an axis.  Raises StudyError for an unknown name."""
     if not isinstance(method, str):
         parts: Any = tuple((label, load_named_method(reference, find_user_code)) for label, reference in method.items())
         return Alternatives(parts)
@@ -52,10 +52,10 @@ def load_named_method(
 
 @lru_cache(maxsize=8)  # a process loads a method once for all batches of a study
 def load_method(spec: MethodSpec) -> Method:
-    """Return the method of `spec`.  Raises StudyError if user code cannot be loaded."""
+    """Create the method from its data `spec`.  Raises StudyError if the import of user code fails."""
     if isinstance(spec.method, Alternatives) or isinstance(spec.problem, Alternatives):
-        methods = spec.method.options if isinstance(spec.method, Alternatives) else ((ONE, spec.method),)
-        stated = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
+        methods = spec.method.options if isinstance(spec.method, Alternatives) else ((NO_AXIS, spec.method),)
+        stated = spec.problem.options if isinstance(spec.problem, Alternatives) else ((NO_AXIS, spec.problem),)
         every = {(m, p): load_method(replace(spec, method=each, problem=of)) for m, each in methods for p, of in stated}
         own = [every[m, p] for m, each in methods for p, _ in stated if isinstance(each, UserCode)]
         return MethodChoices.of(every, own)
@@ -69,7 +69,7 @@ def load_method(spec: MethodSpec) -> Method:
 
 @dataclass(frozen=True, eq=False)
 class MethodChoices(Method):
-    """Methods by the axis values of `method` and `problem`.  The method of a case computes its run key."""
+    """Methods by the axis values of `method` and `problem`.  Each case has the run key that its method computes."""
 
     methods: Mapping[tuple[str, str], Method]
     parameters: Mapping[str, Parameter]
@@ -77,10 +77,10 @@ class MethodChoices(Method):
 
     @staticmethod
     def of(methods: Mapping[tuple[str, str], Method], own: Iterable[Method]) -> MethodChoices:
-        """Combine methods.  A parameter declaration in `own` counts only if no other method declares the parameter."""
+        """Combine methods.  The declarations of parameters in the methods `own` have the lowest priority."""
         chosen = {}
         for name, labels in zip((METHOD, PROBLEM), zip(*methods, strict=True), strict=True):
-            if set(labels) != {ONE}:
+            if set(labels) != {NO_AXIS}:
                 known = tuple(dict.fromkeys(labels))
                 chosen[name] = Parameter(name, f"one of {', '.join(known)}", choice(known))
         last = set(map(id, own))
@@ -88,7 +88,7 @@ class MethodChoices(Method):
         found: dict[str, Parameter] = {}
         for name, parameter in ((name, each) for method in ordered for name, each in method.parameters.items()):
             known_parameter = found.setdefault(name, parameter)
-            if known_parameter.default != parameter.default:  # they have no common default
+            if known_parameter.default != parameter.default:  # the methods disagree about the default
                 found[name] = replace(known_parameter, default=None, optional=True)
         return MethodChoices(methods, found | chosen, tuple(chosen))
 
@@ -101,8 +101,8 @@ class MethodChoices(Method):
         return tuple(dict.fromkeys(word for method in self.methods.values() for word in method.keywords))
 
     def select_method(self, values: Values) -> tuple[Method, Values]:
-        """Return the method of a case and the values of its parameters, with the defaults of this method."""
-        one, other = (str(values[name]) if name in self.chosen else ONE for name in (METHOD, PROBLEM))
+        """Return the method of a case and the values of its parameters, including defaults."""
+        one, other = (str(values[name]) if name in self.chosen else NO_AXIS for name in (METHOD, PROBLEM))
         method = self.methods[one, other]
         own = {name: value for name, value in values.items() if name in method.parameters}
         return method, get_defaults(method.parameters) | own
@@ -122,7 +122,7 @@ class MethodChoices(Method):
 
     @cached_property
     def key_only_parameters(self) -> frozenset[str]:  # type: ignore[override]
-        """Parameters that are key-only in every method that declares them."""
+        """Parameters that are key-only in all methods that declare the parameters."""
         others = {name for method in self.methods.values() for name in method.setup_parameters}
         return frozenset(self.parameters) - others - {*self.chosen}
 

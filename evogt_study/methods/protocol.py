@@ -1,15 +1,15 @@
-"""Contracts of a method, and of a kind of problem that a study states and a method solves.
+"""Define the base classes of methods, and of kinds of problems that a method solves.
 
-`Method.bind` makes a `BoundCase` from the values of `parameters`, and `BoundCase.run` computes a record.  A subclass
-may omit all members that are not abstract.
+`Method.bind` makes a `BoundCase` from parameter values, and `BoundCase.run` computes a record.  A subclass may omit all
+members that are not abstract.
 
 A package registers a `ProblemKind` object with an entry point of the group ``evogt_study.problems``::
 
     [project.entry-points."evogt_study.problems"]
     spring = "my_package.springs:springs"
 
-The name of the entry point is the value of ``kind`` in the table ``[problem]``, and of `ProblemObject.problem_kind`.  A
-user function with an argument ``problem`` becomes the method `ProblemKind.solver`.
+The name of the entry point is the value of ``kind`` in the table ``[problem]``, and of `ProblemObject.problem_kind`.
+`ProblemKind.solver` runs a user function with an argument ``problem``.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ T = TypeVar("T")
 class Method(ABC):
     """A method that a study can run.  A subclass must define `parameters`, `bind` and a static or class method `of`.
 
-    ``of(spec)`` makes the method from a `MethodSpec`, which holds only text and scalars, on each worker.
+    Each worker calls ``of(spec)`` to create the method from a `MethodSpec`, which holds only text and scalars.
     """
 
     parameters: Mapping[str, Parameter]
-    """Parameters by name."""
+    """Declarations of the parameters, by name."""
     variables: ClassVar[Mapping[str, Variable]] = {}
-    """Declared variables and coordinates by name.  A record holds the attributes of all other variables."""
+    """Declarations of variables and coordinates by name.  For any other variable, the record holds the attributes."""
     keywords: ClassVar[tuple[str, ...]] = ()
     """Keywords for the metadata of result files."""
     stage_parameters: tuple[str, ...] | None = None
-    """Parameters of the early, expensive stages that cases share, outermost first, or None if cases share no stage."""
+    """Parameters of the expensive stages that cases share, the first stage first.  None if cases share no stage."""
     key_only_parameters: Collection[str] = ()
-    """Parameters that affect neither `BoundCase.setup` nor the required parameters, work and memory of a case."""
+    """Parameters that do not affect the setup, the required parameters, the work and the memory of a case."""
     has_streams: bool = False
     """True if a parameter `rng` without a value receives a generator (`evogt_study.methods.current_run`)."""
 
     @abstractmethod
     def bind(self, values: Values) -> BoundCase:
-        """Return the case with these values.  Raises InputError if the values are inconsistent."""
+        """Return the case with these parameter values.  Raises InputError if the values are inconsistent."""
 
     def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         """Return the names of all parameters that a case with these values requires."""
@@ -60,7 +60,7 @@ class Method(ABC):
 
     @property
     def setup_parameters(self) -> tuple[str, ...]:
-        """Names of the parameters that affect the setup."""
+        """Names of all parameters that are not key-only parameters."""
         return tuple(name for name in self.parameters if name not in self.key_only_parameters)
 
     def list_scalar_variables(self, values: Values) -> tuple[str, ...] | None:
@@ -74,15 +74,15 @@ class BoundCase(ABC):
     @property
     @abstractmethod
     def setup(self) -> str:
-        """Canonical JSON of everything that decides the record, except `key_only_values` and default values."""
+        """Canonical JSON of all data that determine the record, except `key_only_values` and default values."""
 
     @abstractmethod
     def run(self, share: StageCache) -> Record:
-        """Compute the record of the case.  Any exception makes the run fail.  RunError is an expected failure."""
+        """Compute the record of the case.  Any exception makes the run fail.  Raise RunError for expected failures."""
 
     @property
     def key_only_values(self) -> Values:
-        """Values of the method's `key_only_parameters` that the case uses, which the run key contains unchanged."""
+        """Values of the key-only parameters that the case uses.  The run key contains these values unchanged."""
         return {}
 
     @property
@@ -102,35 +102,35 @@ class BoundCase(ABC):
 
     @property
     def stages(self) -> Mapping[str, Hashable]:
-        """Key of each stage, by the name of the stage.  Cases with equal keys share the stage."""
+        """Keys of the stages, by name of the stage.  Cases with equal keys share the result of a stage."""
         return {}
 
     @property
     def work(self) -> float | None:
-        """Estimate of the seconds of a run that shares no stage, or None if unknown."""
+        """Estimated wall time in seconds of a run that shares no stage, or None if unknown."""
         return None
 
     @property
     def memory(self) -> float:
-        """Estimate of the peak memory of a run, in bytes, or 0 if unknown."""
+        """Estimated peak memory of a run in bytes, or 0 if unknown."""
         return 0.0
 
 
 class StageCache(Protocol):
-    """Cache for the results of stages that cases share."""
+    """Cache of the stage results that several cases share."""
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """Return the result of `stage` for `key`.  Call `compute` if the cache has no result."""
+        """Return the cached result of `stage` for `key`, or the result of `compute` if the cache has none."""
 
 
-@lru_cache(maxsize=64)  # all cases of a user function have one setup
+@lru_cache(maxsize=64)  # all cases of a user function have equal setups
 def hash_setup(setup: str) -> bytes:
-    """Return the hash of a setup, which is the first part of the text of a run key."""
+    """Return the hash of a setup, which is the beginning of the text that the run key hashes."""
     return hash_text(setup).encode()
 
 
 def make_entry(name: str, value: Value, defaults: Values) -> bytes:
-    """Return the entry of a parameter in the text of a run key, or b"" for the default value."""
+    """Return the entry of a parameter in the text that the run key hashes, or b"" for the default value."""
     if name in defaults and (value is defaults[name] or json_text(value) == json_text(defaults[name])):
         return b""
     return f"{json_text(name)}:{json_text(value)};".encode()
@@ -139,7 +139,7 @@ def make_entry(name: str, value: Value, defaults: Values) -> bytes:
 PROBLEM_KINDS: Registry[Any] = Registry("kind", "evogt_study.problems")
 """`ProblemKind` objects by name, from the entry points of the group ``evogt_study.problems``."""
 DEFAULT_KIND = "pde"
-"""Kind of a problem that a study states by its name, by a function, or by a table without the key `kind`."""
+"""Kind of a problem without the key `kind`: a name, a function or a table."""
 
 
 class ProblemKind(ABC):
@@ -147,30 +147,31 @@ class ProblemKind(ABC):
 
     @abstractmethod
     def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> ProblemObject:
-        """Return the problem that a study in `folder` states by its name or by a table at the place `where`.
+        """Return the problem that a study names or describes in a table.
 
-        Raises StudyError if the problem is not valid.
+        `folder` is the folder of the study file.  `where` is the place of the table in messages.  Raises StudyError if
+        the problem is not valid.
         """
 
     @abstractmethod
     def make(self, content: Mapping[str, Any]) -> ProblemObject:
-        """Return the problem with this `content`, which a result stores."""
+        """Return the problem from its `content` in a result."""
 
     @property
     @abstractmethod
     def solver(self) -> type[Method]:
-        """Subclass of `Method` with ``of(spec)``, for user functions with an argument `problem`."""
+        """Subclass of `Method` that runs user functions with an argument `problem`."""
 
     def describe(self, stated: str | Mapping[str, Any]) -> str:
-        """Return the problem as HTML list items, or "", without executing user code."""
+        """Return HTML list items that describe the problem, or "", without executing user code."""
         return ""
 
 
 class ProblemObject(Protocol):
-    """Problem as a Python object, which a study in Python accepts instead of a table."""
+    """Problem as a Python object.  A study in Python accepts the object instead of a table."""
 
     problem_kind: ClassVar[str]
-    """Name of the `ProblemKind` of the problem."""
+    """Name of the entry point with the `ProblemKind` of the problem."""
 
     @property
     def content(self) -> Mapping[str, Any]:
@@ -178,18 +179,18 @@ class ProblemObject(Protocol):
 
     @property
     def table(self) -> Mapping[str, Any]:
-        """Table ``[problem]`` of a study file with this problem."""
+        """Table ``[problem]`` that describes the problem in a study file."""
 
 
 def find_problem_kind(problem: object) -> ProblemKind:
-    """Return the kind of a problem, or of the problem that a study states.  Raises ParameterError."""
+    """Return the kind of a problem object, or of a problem in a study file.  Raises ParameterError."""
     stated = problem.get("kind") if isinstance(problem, Mapping) else getattr(problem, "problem_kind", None)
     kind: ProblemKind = PROBLEM_KINDS[DEFAULT_KIND if stated is None else str(stated)]
     return kind
 
 
 def states_problem(value: object, folder: Path) -> bool:
-    """Return True for a problem, its table, its name or a function that makes it, and False for any other value."""
+    """Return True if a value is a problem, or the table, the name or the function of a problem."""
     if not isinstance(value, str):
         return is_problem(value) or (isinstance(value, Mapping) and TYPE not in value)
     try:

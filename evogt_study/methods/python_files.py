@@ -1,7 +1,7 @@
-"""Read Python files without executing them: their hashes, imports, statements, names and functions.
+"""Read the imports, statements, names and functions of Python files without executing the files.
 
-The form of a text is a hash of its syntax tree.  All supported versions of Python give equal forms.  The form ignores
-comments, docstrings, positions and layout.
+The structural hash of a text is a hash of its syntax tree.  It ignores comments, docstrings, positions and layout, and
+it is equal in all supported versions of Python.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from typing import Any
 from evogt_study.errors import StudyError, shorten
 from evogt_study.storage.files import hash_file, read_bytes
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-IMPORTS = (ast.Import, ast.ImportFrom)
-_NO_CODE = ("ctx", "type_comment", "type_ignores", "kind")
-_GUARDS = ("__name__ == '__main__'", "'__main__' == __name__")
+FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+DEFINITION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+IMPORT_NODES = (ast.Import, ast.ImportFrom)
+_IGNORED_FIELDS = ("ctx", "type_comment", "type_ignores", "kind")
+_MAIN_GUARDS = ("__name__ == '__main__'", "'__main__' == __name__")
 
 
-def hash_of(content: Any) -> str:
+def hash_lists(content: Any) -> str:
     """Return the hash of nested lists of strings and integers."""
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
 
 
 def hash_part(kind: str, **parts: Any) -> str:
-    """Return the form of a syntax node or a value, which is a hash of its kind and of the forms of its parts."""
-    return hash_of([kind, *([name, part] for name, part in parts.items() if part is not None and part != [])])
+    """Return the structural hash of a syntax node or a value from its kind and the hashes of its parts."""
+    return hash_lists([kind, *([name, part] for name, part in parts.items() if part is not None and part != [])])
 
 
 def hash_constant(value: Any) -> str:
@@ -49,12 +49,12 @@ def hash_constant(value: Any) -> str:
 
 
 def hash_import(name: str) -> str:
-    """Return the form of an installed object, which is a hash of its name."""
+    """Return the structural hash of an installed object, which depends on its name only."""
     return hash_part("import", name=name)
 
 
 def hash_tree(node: Any) -> Any:
-    """Return the form of a syntax tree, or a list of forms for a list of trees."""
+    """Return the structural hash of a syntax tree, or a list of hashes for a list of trees."""
     if isinstance(node, list):
         return [hash_tree(each) for each in node]
     if isinstance(node, ast.Constant):
@@ -64,17 +64,17 @@ def hash_tree(node: Any) -> Any:
     if isinstance(node, (ast.UnaryOp, ast.BinOp)):
         with suppress(ValueError):  # -1 and 1+2j are constants
             return hash_constant(ast.literal_eval(node))
-    fields = {name: value for name, value in ast.iter_fields(node) if name not in _NO_CODE}
-    if isinstance(node, (*DEFINITIONS, ast.Module)) and node.body and _is_text(node.body[0]):
+    fields = {name: value for name, value in ast.iter_fields(node) if name not in _IGNORED_FIELDS}
+    if isinstance(node, (*DEFINITION_NODES, ast.Module)) and node.body and _is_text(node.body[0]):
         fields["body"] = node.body[1:]
-    if isinstance(node, ast.JoinedStr):  # Python 3.12 has an empty text between two fields
+    if isinstance(node, ast.JoinedStr):  # Python 3.12 adds an empty text between two fields
         fields["values"] = []
         for is_text, group in groupby(node.values, lambda each: isinstance(each, ast.Constant)):
             parts: list[Any] = list(group)
             text = "".join(part.value for part in parts) if is_text else ""
             fields["values"] += [ast.Constant(text)] * bool(text) if is_text else parts
     made = {name: hash_tree(value) for name, value in fields.items()}
-    if isinstance(node, ast.Set):  # its order means nothing
+    if isinstance(node, ast.Set):  # the order of a set has no effect
         made["elts"].sort()
     return hash_part(type(node).__name__, **made)
 
@@ -85,10 +85,10 @@ def _is_text(node: ast.stmt) -> bool:
 
 @dataclass(frozen=True)
 class Import:
-    """One import of a module, or of its `attribute`, which may be a module too.
+    """One import of a module, or of an `attribute` of a module.
 
-    `name` is the bound name, "" inside a function, or "*" for all names.  `level` is the number of leading dots.
-    `loads` is the whole name in ``import a.b``, which binds only `a`.
+    `name` is the bound name.  It is "" inside a function, and "*" for a star import.  `level` is the number of leading
+    dots.  `loads` is the whole name "a.b" of ``import a.b``, which binds only "a".
     """
 
     name: str
@@ -99,16 +99,16 @@ class Import:
 
     def find_module(self, package: str) -> str:
         """Return the dotted name of the module that a file of `package` imports."""
-        # one dot is the package itself, each further one the package above
+        # one dot means the package, and each further dot means the next parent package
         parts = package.split(".")[: len(package.split(".")) + 1 - self.level] if self.level else []
         return ".".join(filter(None, [*parts, self.module]))
 
 
 class Names(ast.NodeVisitor):
-    """Names in one scope, which is a statement, a function or a comprehension.
+    """Names in one scope: a statement, a function or a comprehension.
 
-    `uses` holds names from outside with their attributes, such as "np.linalg.norm".  `changes` holds names whose
-    attributes, entries or global values are set.  `calls` holds names whose methods are called.
+    `uses` holds names from outside the scope with attributes, such as "np.linalg.norm".  `changes` holds the names with
+    attributes, entries or global values that the scope sets.  `calls` holds the names with methods that it calls.
     """
 
     def __init__(self, *nodes: ast.AST, binds: Iterable[str] = ()) -> None:
@@ -176,20 +176,20 @@ class Names(ast.NodeVisitor):
             self.visit(part)
         arguments = [] if is_class else [part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)]
         inner = Names(*(node.body if isinstance(node.body, list) else [node.body]), binds=arguments)
-        self._add_scope(inner, set() if is_class else inner.binds - inner.outer)  # methods see no names of their class
+        self._add_scope(inner, set() if is_class else inner.binds - inner.outer)  # methods do not see class names
 
     def _visit_comprehension(self, node: Any) -> None:
         first, *others = node.generators
         self.visit(first.iter)
         results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         inner = Names(first.target, *first.ifs, *others, *results)
-        assigned = {part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr)}  # bound outside
+        assigned = {part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr)}
         self.binds |= assigned
         self._add_scope(inner, inner.binds - assigned - inner.outer)
 
 
 def find_owner(node: ast.expr) -> str:
-    """Return the variable at the start of an attribute or entry expression, or "" for another expression."""
+    """Return the variable `a` of an expression such as ``a.b[0].c``, or "" for any other expression."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
@@ -214,8 +214,8 @@ class Statement:
 
     @cached_property
     def form(self) -> str:
-        """Form of the statement, which is the form of the value of an assignment or of the imported object."""
-        if isinstance(self.node, IMPORTS):
+        """Structural hash of the statement, of the assigned value or of the imported object."""
+        if isinstance(self.node, IMPORT_NODES):
             (each,) = self.names.imports
             return hash_import(f"{'.' * each.level}{each.module}.{each.attribute}".rstrip("."))
         return str(hash_tree(self.assigned or self.node))
@@ -233,13 +233,13 @@ class Statement:
     @cached_property
     def roots_at_import(self) -> set[str]:
         """Names that the statement uses during the import of the file, without attributes."""
-        is_function = isinstance(self.node, FUNCTIONS)
+        is_function = isinstance(self.node, FUNCTION_NODES)
         return set(map(get_root, Names(*_list_outer_parts(self.node)).uses)) if is_function else self.roots
 
     @cached_property
     def is_idle(self) -> bool:
-        """True for a docstring, and for code that runs only in a script."""
-        return _is_text(self.node) or (isinstance(self.node, ast.If) and ast.unparse(self.node.test) in _GUARDS)
+        """True for a docstring, and for a block under ``if __name__ == "__main__"``."""
+        return _is_text(self.node) or (isinstance(self.node, ast.If) and ast.unparse(self.node.test) in _MAIN_GUARDS)
 
     @property
     def assigned(self) -> ast.expr | None:
@@ -251,16 +251,16 @@ class Statement:
 
     @cached_property
     def is_fixed(self) -> bool:
-        """True for a definition, an import or a constant, which no use of the bound name changes."""
-        return isinstance(self.node, (*DEFINITIONS, *IMPORTS)) or is_constant(self.assigned)
+        """True for a definition, an import or a constant, because using the bound name cannot change its value."""
+        return isinstance(self.node, (*DEFINITION_NODES, *IMPORT_NODES)) or is_constant(self.assigned)
 
     @cached_property
     def is_ordered(self) -> bool:
-        """True if the position of the statement counts, which does not hold for definitions and plain values."""
+        """True if the position of the statement can affect values, as for calls and for changes of a value."""
         if self.assigned is None:
-            return not isinstance(self.node, (*DEFINITIONS, *IMPORTS))
+            return not isinstance(self.node, (*DEFINITION_NODES, *IMPORT_NODES))
         calls = [part for part in ast.walk(self.assigned) if isinstance(part, (ast.Call, ast.Await))]
-        # the only text of a set may be a call
+        # the source text of an empty set is a call
         return any(getattr(getattr(part, "func", None), "id", "") not in ("set", "frozenset") for part in calls)
 
 
@@ -271,7 +271,7 @@ def is_constant(node: ast.expr | None) -> bool:
 
 @lru_cache(maxsize=64)
 def parse_statements(text: str) -> tuple[Statement, ...]:
-    """Return the statements of a file, with one statement for each import and value, or () for invalid Python."""
+    """Return the statements of a file, split into single imports and assignments, or () for invalid Python."""
     try:
         return tuple(Statement(part) for node in ast.parse(text).body for part in _split_statement(node))
     except (SyntaxError, ValueError, RecursionError):
@@ -289,7 +289,7 @@ def _split_statement(node: ast.stmt) -> list[ast.stmt]:
             return [ast.Assign([target], value)]
         case ast.Assign(targets=[_, _, *_] as targets, value=ast.Constant() as value):
             return [part for target in targets for part in _split_statement(ast.Assign([target], value))]
-        # only constants: a, b = b, a is more than a = b and b = a
+        # only constants, because ``a, b = b, a`` differs from ``a = b`` and ``b = a``
         case ast.Assign(
             targets=[ast.Tuple(elts=names) | ast.List(elts=names)],
             value=ast.Tuple(elts=values) | ast.List(elts=values),
@@ -329,13 +329,13 @@ def find_functions(text: str) -> Mapping[str, Sequence[tuple[Any, Any]]]:
     found: dict[str, list[tuple[Any, Any]]] = {}
     try:
         tree = ast.parse(text)
-        nodes = dict(enumerate((node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)), 1))
-        for number, node in nodes.items():  # the number in place of the line leads from compiled code to its text
-            if isinstance(node, ast.Lambda):  # Python 3.12 compiles a constant on another line to other code
+        nodes = dict(enumerate((node for node in ast.walk(tree) if isinstance(node, FUNCTION_NODES)), 1))
+        for number, node in nodes.items():  # the line number of compiled code then identifies its syntax tree
+            if isinstance(node, ast.Lambda):  # in Python 3.12, the line of a constant affects the compiled code
                 ast.increment_lineno(node.body, number - node.lineno)
             for each in (node, *getattr(node, "decorator_list", ())):
                 each.lineno, each.end_lineno, each.col_offset, each.end_col_offset = number, number, 0, 0
-        # a notebook compiles each statement of a cell alone, and a call of an imported name is other code then
+        # a notebook compiles each statement separately, which changes the code for calls of imported names
         for part in (tree, *(ast.Module([node], []) for node in tree.body)):
             for code in iterate_codes(compile(part, "<text>", "exec", dont_inherit=True)):
                 made = nodes.get(code.co_firstlineno)
@@ -355,20 +355,20 @@ def iterate_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def describe_code(code: CodeType) -> Any:
-    """Return nested lists that represent compiled code, without positions."""
+    """Return compiled code as nested lists, without positions in the text."""
     constants = [
         describe_code(each) if isinstance(each, CodeType)
         else sorted(map(repr, each)) if isinstance(each, frozenset)
         else repr(each)
         for each in code.co_consts
     ]  # fmt: skip
-    # without the flags of `from __future__`, which a notebook's cell has from earlier cells
+    # without the flags of `from __future__`, which a cell of a notebook inherits from earlier cells
     names = [list(code.co_names), list(code.co_varnames), list(code.co_freevars), code.co_flags & 0xFFF]
     return [code.co_code.hex(), code.co_exceptiontable.hex(), names, constants]
 
 
 def list_cells(names: Mapping[str, Any]) -> list[str]:
-    """Return the known texts of the cells of a notebook, in order."""
+    """Return the texts of all cells of a notebook that are known and valid Python, in order."""
     cells = names.get("In")
     if not (isinstance(cells, list) and all(isinstance(each, str) for each in cells)):
         own = [unwrap(value) for value in list(names.values())]
@@ -376,15 +376,15 @@ def list_cells(names: Mapping[str, Any]) -> list[str]:
         own = [each.__code__ for each in own if isinstance(each, FunctionType) and each.__globals__ is names]
         files = dict.fromkeys(each.co_filename for each in own)
         cells = ["".join(linecache.getlines(file, dict(names))) for file in files]
-    return list(filter(parse_statements, cells))  # without magic commands, which are no Python
+    return list(filter(parse_statements, cells))  # magic commands are not Python
 
 
 def remove_replaced(statements: Sequence[Statement]) -> list[Statement]:
-    """Return the statements without definitions that a later cell has replaced.  Equal statements count once."""
+    """Remove statements that a later cell has replaced or repeated."""
     kept: list[Statement] = []
     last: dict[str, str] = {}
     for each in reversed(statements):
-        names, is_definition = each.names.binds, isinstance(each.node, (*DEFINITIONS, *IMPORTS))
+        names, is_definition = each.names.binds, isinstance(each.node, (*DEFINITION_NODES, *IMPORT_NODES))
         if not names or any(name not in last or not (is_definition or last[name] == each.form) for name in names):
             kept.append(each)
             last |= dict.fromkeys(names, each.form)
@@ -396,9 +396,9 @@ def remove_replaced(statements: Sequence[Statement]) -> list[Statement]:
 Contents = tuple[tuple[str, str], ...]
 """Names of files, each with a hash of its content."""
 PACKAGE = "evogt_study"
-IMPORTS_BY_TEXT = ("import_module", "__import__", "runpy", "exec")
+DYNAMIC_IMPORTS = ("import_module", "__import__", "runpy", "exec")
 """Names that can import a module whose name is a string."""
-_PLACES = tuple(Path(place) for place in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+_SITE_FOLDERS = tuple(Path(place) for place in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
 def read_source(path: Path) -> str:
@@ -410,20 +410,20 @@ def read_source(path: Path) -> str:
 
 
 def hash_content(path: Path) -> str:
-    """Return the hash of the code of a Python file, or of the bytes of any other file.  Raises OSError."""
+    """Return the structural hash of a Python file, or the hash of the bytes of any other file.  Raises OSError."""
     if path.suffix == ".py":
         try:
             return _hash_code(read_bytes(path).decode("utf-8-sig"))
         except (SyntaxError, ValueError, RecursionError):
             pass
-    return hash_file(path)  # Python of another version, or none, counts by its bytes
+    return hash_file(path)  # not valid in this version of Python
 
 
 _hash_code = lru_cache(maxsize=64)(lambda text: str(hash_tree(ast.parse(text))))
 
 
 def hash_depends(names: Iterable[str], folder: Path) -> Contents:
-    """Return the hash of each file in `names`, which are paths from `folder`.  Raises StudyError."""
+    """Return the hash of each file.  The `names` are paths relative to `folder`.  Raises StudyError."""
     try:
         return tuple(sorted({name: hash_content(folder / name) for name in names}.items()))
     except (OSError, ValueError) as error:
@@ -431,17 +431,17 @@ def hash_depends(names: Iterable[str], folder: Path) -> Contents:
 
 
 def add_depends(fingerprint: str, depends: Contents, folder: Path) -> str:
-    """Return the fingerprint extended by the files in `depends` and their paths below a common folder."""
+    """Extend a fingerprint by the hashes of the files in `depends` and their paths below a common folder."""
     if not depends:
         return fingerprint
     paths = [(folder / name).resolve() for name, _ in depends]
     common = Path(os.path.commonpath([path.parent for path in paths]))
     files = zip(paths, depends, strict=True)
-    return hash_of([fingerprint, sorted([path.relative_to(common).as_posix(), found] for path, (_, found) in files)])
+    return hash_lists([fingerprint, sorted([path.relative_to(common).as_posix(), found] for path, (_, found) in files)])
 
 
 def find_module_file(folder: Path, name: str) -> Path | None:
-    """Return the file of a module below `folder`, or the folder of a package without ``__init__.py``."""
+    """Return the file of a module below `folder`, or of a namespace package, or None if it does not exist."""
     place = folder.joinpath(*name.split("."))
     for path in (place / "__init__.py", place.with_suffix(".py")):
         if path.is_file():
@@ -450,7 +450,7 @@ def find_module_file(folder: Path, name: str) -> Path | None:
 
 
 def find_package(module: str, file: Path) -> str:
-    """Return the name of the package that a module in `file` is in or is itself."""
+    """Return the name of the package that contains a module, or the name of the module if it is a package."""
     return module if file.name == "__init__.py" or file.is_dir() else module.rpartition(".")[0]
 
 
@@ -477,8 +477,8 @@ def is_local(module: ModuleType | None) -> bool:
 def is_local_path(path: Path) -> bool:
     """Return True for a file that is not installed."""
     path = path.resolve()
-    # packages of a user, and of a parent environment, are in none of these places but in a folder of this name
-    return not any(path.is_relative_to(place) for place in _PLACES) and "site-packages" not in path.parts
+    # user packages and packages of a parent environment are in other folders named "site-packages"
+    return not any(path.is_relative_to(place) for place in _SITE_FOLDERS) and "site-packages" not in path.parts
 
 
 def find_imported_files(path: Path, source: str, root: Path, package: str = "") -> dict[str, Path]:
@@ -499,11 +499,11 @@ def find_imported_files(path: Path, source: str, root: Path, package: str = "") 
 
 
 def _list_imports(source: str, package: str) -> Iterator[str]:
-    """Yield the dotted names in a file that may be modules."""
+    """Yield the dotted names of all modules that a file may import."""
     statements = parse_statements(source)
     for each in (each for part in statements for each in part.names.imports):
         yield each.loads or ".".join(filter(None, [each.find_module(package), each.attribute]))
-    if any(word in source for word in IMPORTS_BY_TEXT):
+    if any(word in source for word in DYNAMIC_IMPORTS):
         for node in (node for part in statements for node in ast.walk(part.node)):
             text = node.value if isinstance(node, ast.Constant) else None
             if isinstance(text, str) and all(map(str.isidentifier, text.split("."))):
@@ -513,11 +513,11 @@ def _list_imports(source: str, package: str) -> Iterator[str]:
 def hash_code_files(
     path: Path, source: str, root: Path, package: str, folder: Path, depends: Iterable[str]
 ) -> Contents:
-    """Return the SHA-256 of a Python file with the name "", of its imports, and of the files in `depends`."""
+    """Return the SHA-256 of a Python file under the name "", of its imports, and of the files in `depends`."""
     whole = folder.resolve()
     files = {"": path}
     files |= {os.path.relpath(whole / name, whole if package else root): whole / name for name in depends}
-    if get_root(package) != PACKAGE and is_local_path(path):  # hashing an installed package takes seconds
+    if get_root(package) != PACKAGE and is_local_path(path):  # an installed package takes seconds to hash
         files |= find_imported_files(path, source, root, package)
     try:
         return tuple((name, hash_file(each)) for name, each in sorted(files.items()))

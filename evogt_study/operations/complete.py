@@ -1,6 +1,6 @@
-"""Summarise the runs of a result, and recognise a complete result before heavy imports.
+"""Summarise the runs of a result, and recognise a complete result before slow imports.
 
-This module parses no formula and creates no case.
+This module neither parses formulas nor creates cases.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-# the lock first: a result that is being replaced is neither complete nor incomplete
+# check the lock first, because another process may be replacing the result
 def find_complete_result(study_file: Path, output: Path | None) -> tuple[Path, RunSummary] | None:
-    """Return path and summary of a result if it is complete and its study, package and code are unchanged."""
+    """Return the path and the summary of a complete result, or None if its study, package or code has changed."""
 
-    def read_sources() -> Iterator[str]:  # as in `UserCode.sources`
+    def read_sources() -> Iterator[str]:  # same texts as `UserCode.sources`
         for reference in (table.get("method"), table.get("problem")):
             if isinstance(reference, str) and ":" in reference:
                 file = study_file.parent / reference.rpartition(":")[0]
@@ -47,7 +47,7 @@ def find_complete_result(study_file: Path, output: Path | None) -> tuple[Path, R
 
 
 def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:
-    """Return the summary of a result from its open phases."""
+    """Summarise the runs of each phase of an open result."""
     from evogt_study.analysis.runs import count_status
     from evogt_study.schema.variables import MAIN, list_accuracy_warnings
 

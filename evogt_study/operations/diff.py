@@ -1,4 +1,4 @@
-"""Read the runs of results, compare them bit for bit, and show the differences between two results."""
+"""Compare the runs of results bit for bit, and show the differences between two results."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from evogt_study.study.case_space import join_names
 
 RUNS_AT_ONCE = 64
 MAX_RUNS = 10
-"""Largest number of differing runs that `ResultDiff.describe` lists."""
+"""Maximum number of differing runs that `ResultDiff.describe` lists."""
 Values = npt.NDArray[Any]
-_Run = dict[tuple[str, bool], tuple[tuple[str, ...], Values]]
-"""Dimensions and values of the variables of a run, by name and True for an attribute of the returned Dataset."""
+_RunValues = dict[tuple[str, bool], tuple[tuple[str, ...], Values]]
+"""Dimensions and values of each variable of a run.  A key is a name, and True for an attribute of a Dataset."""
 
 
 def read_runs(path: Path, groups: Mapping[str, xr.Dataset]) -> dict[str, RunRecords]:
-    """Return the runs of an open result by phase.  Arrays stay in the file if the file has an index."""
+    """Read the runs of an open result by phase.  Arrays stay in the file if the file has an index."""
     partial = read_unfinished(path)
     if partial is not None:
         known = {phase: table.records()[0] for phase, table in partial.tables.items()}
@@ -46,7 +46,7 @@ def read_runs(path: Path, groups: Mapping[str, xr.Dataset]) -> dict[str, RunReco
 
 @dataclass(frozen=True, eq=False)
 class RunsOfResult:
-    """Run metadata, coordinates and finished runs of a result by phase."""
+    """Run metadata, coordinates and finished runs of a result, by phase."""
 
     path: Path
     groups: Mapping[str, xr.Dataset]
@@ -71,11 +71,11 @@ class RunsOfResult:
 
 @dataclass(frozen=True)
 class Difference:
-    """A variable, or the status, that differs in some pairs of runs.
+    """Variable or status that differs in some pairs of runs.
 
-    All fields describe the first differing pair, except `pairs`, the numbers of all differing pairs.  In the first
-    pair, `count` of `size` values differ, and the largest difference is between `stored` and `now` at the position
-    `at`.  `relative` is this difference divided by the largest stored value, or infinite for values without numbers.
+    `pairs` lists the indices of all differing pairs.  The other fields describe the first differing pair.  `count` of
+    `size` values differ.  The largest difference is between `stored` and `now` at the position `at`.  `relative` is
+    this difference divided by the largest stored value, or infinite for values that are not numbers.
     """
 
     name: str
@@ -88,18 +88,18 @@ class Difference:
     pairs: tuple[int, ...] = ()
 
     def describe(self, stored: str = "in the file", now: str = "now") -> str:
-        """Return a line about the difference.  The texts `stored` and `now` say where the two values come from."""
+        """Return a line about the difference.  The texts `stored` and `now` name the sources of the two values."""
         place = f"[{', '.join(map(str, self.at))}]" if self.at else ""
         many = f" ({self.count} of {self.size} values differ)" if self.size > 1 else ""
         amount = f", relative difference {self.relative:.1e}" if np.isfinite(self.relative) else ""
-        before, after = (  # 17 digits separate any two doubles
+        before, after = (  # 17 digits distinguish all doubles
             f"{each:.17g}" if isinstance(each, float) else shorten(each) for each in (self.stored, self.now)
         )
         return f"{self.name}{place}: {before} {stored}, {after} {now}{amount}{many}"
 
 
 def compare_runs(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]] = ((0, 0),)) -> list[Difference]:
-    """Return the differences between pairs of runs of `stored` and `now`.  NaN equals a missing value."""
+    """Compare pairs of runs from `stored` and `now`.  NaN equals a missing value."""
     found: dict[str, tuple[Difference, list[int]]] = {}
     for start in range(0, len(pairs), RUNS_AT_ONCE):
         some = pairs[start : start + RUNS_AT_ONCE]
@@ -114,9 +114,9 @@ def compare_runs(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int,
     return [replace(first, pairs=tuple(numbers)) for first, numbers in found.values()]
 
 
-def _read_values(records: RunRecords, rows: list[int]) -> dict[int, _Run]:
+def _read_values(records: RunRecords, rows: list[int]) -> dict[int, _RunValues]:
     """Read the values of the runs in `rows` into memory."""
-    runs: dict[int, _Run] = {row: {} for row in rows}
+    runs: dict[int, _RunValues] = {row: {} for row in rows}
     for stack in records.select_rows(np.array(rows)).stacks:
         packed = stack.values if isinstance(stack.values, Packed) else None
         for place, row in enumerate(stack.rows.tolist()):
@@ -125,7 +125,7 @@ def _read_values(records: RunRecords, rows: list[int]) -> dict[int, _Run]:
     return runs
 
 
-def _compare_pair(one: _Run, other: _Run) -> Iterator[Difference]:
+def _compare_pair(one: _RunValues, other: _RunValues) -> Iterator[Difference]:
     names = dict.fromkeys([*other, *one])
     pairs = [(one[name][1], other[name][1]) for name in names if name in one and name in other]
     same = [a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs]
@@ -139,8 +139,8 @@ def _compare_pair(one: _Run, other: _Run) -> Iterator[Difference]:
             yield difference
 
 
-def _drop_missing_labels(run: _Run) -> _Run:
-    """Drop the coordinate values of other runs, which a file without an index adds to each run."""
+def _drop_missing_labels(run: _RunValues) -> _RunValues:
+    """Remove the coordinate values of other runs.  A file without an index adds these values to each run."""
     for name, (dims, labels) in list(run.items()):
         if dims == (name[0],) and labels.dtype.kind in "UMiu":
             along = {key: each for key, each in run.items() if name[0] in each[0] and key != name}
@@ -175,14 +175,14 @@ def _compare_values(name: str, one: Values | None, other: Values | None) -> Diff
             made[inside] = np.where(_is_missing(values), "", values.astype(str)) if is_text else values
     if is_text:
         unequal = np.asarray(ours != theirs)
-    else:  # as integers, since 0.0 == -0.0, although these are different results; NaN with different bits are equal
+    else:  # as integers, to distinguish 0.0 and -0.0.  NaN with different bits are equal
         unequal = (ours.view(np.int64) != theirs.view(np.int64)) & ~(np.isnan(ours) & np.isnan(theirs))
     if not unequal.any():
         return None
     number, relative = int(unequal.argmax()), np.inf
     if not is_text:
-        # relative to the largest value of the variable: an entry near zero is a rounding error of the large ones
-        with np.errstate(all="ignore"):  # equal infinities have no gap
+        # relative to the largest value, because entries near zero are rounding errors of large entries
+        with np.errstate(all="ignore"):  # equal infinities have no difference
             gaps = np.where(unequal, np.nan_to_num(np.abs(theirs - ours), nan=np.inf), -1.0)
             scale = np.abs(ours[np.isfinite(ours)]).max(initial=0.0)
             relative = float(gaps.max() / scale) if scale else float("inf" if gaps.max() else 0.0)
@@ -193,7 +193,7 @@ def _compare_values(name: str, one: Values | None, other: Values | None) -> Diff
 
 
 def describe_software_changes(stored: str, now: str, sign: str = ", here ") -> str:
-    """Describe the versions that differ between two JSON texts, or return "" if all versions are equal."""
+    """Describe the software versions that differ between two JSON texts, or return "" for equal versions."""
     old, new = (json.loads(text) if text else {} for text in (stored, now))
     names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     return "; ".join(f"{name} {old.get(name, 'unknown')}{sign}{new.get(name, 'none')}" for name in names)
@@ -206,9 +206,9 @@ def describe_software_changes(stored: str, now: str, sign: str = ", here ") -> s
 class ResultDiff:
     """Comparison of two results.
 
-    `common` counts the cases with equal parameter values, and `only` counts the cases that one result has.  `runs` has
-    the parameters `at`, the `status` in both results and the list `differs` of variables for each run that differs.
-    `differences` has an example for each variable.  `code` names the files or functions that differ.
+    `common` counts the cases in both results, and `only` counts the cases in one result.  `runs` describes each
+    differing run by its parameters, both statuses and the differing variables.  `differences` contains an example for
+    each variable.  `code` names the files or functions that differ.
     """
 
     paths: tuple[Path, Path]
@@ -222,7 +222,7 @@ class ResultDiff:
     parameters: tuple[str, ...]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return a table with the parameters, both statuses and the differing variables of each run that differs."""
+        """Return a table of the differing runs: parameters, both statuses and differing variables."""
         names = ("status_a", "status_b", "differs")
         rows = [
             {**run["at"], **dict(zip(names, (*run["status"], ", ".join(run["differs"])), strict=True))}
@@ -231,7 +231,7 @@ class ResultDiff:
         return pd.DataFrame(rows)
 
     def document(self) -> dict[str, Any]:
-        """Return the comparison as a dictionary for JSON."""
+        """Return the comparison in JSON types."""
         own = {name: each for name, each in vars(self).items() if name not in ("paths", "differences")}
         variables = [
             {"name": each.name, "runs": len(each.pairs), "example": each.describe("in A", "in B")}
@@ -240,7 +240,7 @@ class ResultDiff:
         return {"results": list(map(str, self.paths)), "different": len(self.runs), "variables": variables, **own}
 
     def describe(self) -> Iterator[str]:
-        """Yield the lines of a description of the comparison."""
+        """Yield lines that describe the comparison."""
         one, other = self.paths
         yield f"{one} and {other} ({self.phase}): {self.common:,} common runs, {len(self.runs):,} differ"
         for path, count in zip(self.paths, self.only, strict=True):
@@ -298,7 +298,7 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
     cases = [_find_cases(each.path, its_data, shared) for each, its_data in zip(results, data, strict=True)]
     both = [at for at in cases[0] if at in cases[1]]
     rows = [{key: row for row, key in enumerate(each.keys)} for each in runs]
-    places: dict[tuple[int, int], tuple[str, ...]] = {}  # the first case of each pair of runs
+    places: dict[tuple[int, int], tuple[str, ...]] = {}  # parameter values of the first case for each pair of runs
     for at in both:
         a, b = (own.get(each[at]) for own, each in zip(rows, cases, strict=True))
         if a is not None and b is not None:
@@ -322,7 +322,7 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
     for number, path in enumerate(paths):
         if own := [name for name in names[number] if name not in shared]:
             parameters.append(f"parameters only in {path}: {join_names(own)}")
-    for name in () if both else shared:  # without common cases, the parameters that always differ
+    for name in () if both else shared:  # without common cases, list the parameters that always differ
         ours, theirs = (list(dict.fromkeys(map(_format_label, each[name].values.ravel()))) for each in data)
         if not set(ours) & set(theirs):
             parameters.append(
@@ -336,7 +336,7 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
 
 
 def _list_parameters(data: xr.Dataset) -> list[str]:
-    """Return the names of axes, fixed parameters and dependent parameters."""
+    """Return the names of the axes, fixed parameters and dependent parameters of a result."""
     other = {
         *RUN_METADATA,
         *COORDINATES,
@@ -348,9 +348,9 @@ def _list_parameters(data: xr.Dataset) -> list[str]:
 
 
 def _find_cases(path: Path, data: xr.Dataset, names: Sequence[str]) -> dict[tuple[str, ...], str]:
-    """Return the run keys of planned cases by parameter values.  Raises InputError if two cases have equal values."""
+    """Return the run keys of planned cases by parameter values.  Raises InputError for cases with equal values."""
     keys = data["run_key"]
-    with np.errstate(invalid="ignore"):  # of NaN
+    with np.errstate(invalid="ignore"):  # NaN is invalid as an integer
         columns = [xr.apply_ufunc(np.vectorize(_format_label, otypes=[object]), data[name].variable) for name in names]
     wide = [each.set_dims(dict(keys.sizes)).transpose(*keys.dims).values.ravel().tolist() for each in columns]
     found: dict[tuple[str, ...], str] = {}
@@ -368,10 +368,10 @@ def _format_label(value: Any) -> str:
 
 
 def _list_code_changes(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:
-    """Yield the files whose recorded code differs, or the functions if only fingerprints differ."""
+    """Yield the names of files with different code, or of functions if only fingerprints differ."""
     codes: list[dict[str, Any]] = [{}, {}]
     for number, data in enumerate((one, other)):
-        with suppress(ValueError, LookupError, TypeError):  # no code of the user
+        with suppress(ValueError, LookupError, TypeError):  # a result without user code
             codes[number] = json.loads(str(data.attrs[DECLARATION]))["codes"]
     marks = [sorted(str(each.get("fingerprint")) for each in known.values()) for known in codes]
     if marks[0] == marks[1]:

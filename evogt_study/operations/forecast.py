@@ -31,26 +31,26 @@ from evogt_study.workers.runner import Runner, load
 T = TypeVar("T")
 StageSeconds = Mapping[str, float]
 START_SECONDS = 2.0
-"""Seconds that a command needs to import, to read the study, to start workers and to write the result."""
+"""Time in seconds of a command for imports, reading the study, starting workers and writing the result."""
 RUN_SECONDS = 0.0004
-"""Overhead of a run in seconds, for its record, its shard and its part of the result."""
+"""Overhead of a run in seconds, for storing its record in the shard and in the result."""
 SAMPLED_CASES = 500
-"""Largest number of cases in the sample that represents a plan."""
-_BUDGET = 10.0
+"""Maximum number of cases in the sample that represents a plan."""
+_MAX_TIMING_SECONDS = 10.0
 """Time limit in seconds for the timed cases of a phase."""
 WORKER_BYTES = 130 * 2**20
-"""Memory of an idle worker process: the interpreter with NumPy, SciPy, SymPy and Dask."""
+"""Memory in bytes of an idle worker process with NumPy, SciPy, SymPy and Dask."""
 
 
 class Prediction(NamedTuple):
-    """Seconds of all runs in sequence, and seconds of the longest run without shared stages."""
+    """Predicted seconds of all runs in sequence, and of the longest run without shared stages."""
 
     seconds: float
     longest: float
 
 
 class SampledCase(NamedTuple):
-    """Number and size of a case.  The size of a case is a rough time in seconds, or a rank of its axis values."""
+    """Number and size of a case.  The size is a rough time in seconds, or a rank of the axis values."""
 
     size: float
     number: int
@@ -58,7 +58,7 @@ class SampledCase(NamedTuple):
 
 @dataclass(frozen=True)
 class PhaseForecast:
-    """Forecast of one phase: `memory` of a worker in bytes, or 0, and a `prediction`, or None if nothing was timed."""
+    """Forecast of the time and memory of one phase.  The memory is in bytes for each worker, or 0 if unknown."""
 
     plan: Plan
     n_finished: int
@@ -69,7 +69,7 @@ class PhaseForecast:
     memory: float
 
     def wall_seconds(self, workers: int) -> float | None:
-        """Return the wall time in seconds on a number of workers, or None without a prediction."""
+        """Return the predicted wall time in seconds on `workers` workers, or None without a prediction."""
         if self.prediction is None:
             return None
         return max((self.prediction.seconds + self.n_missing * RUN_SECONDS) / workers, self.prediction.longest)
@@ -88,7 +88,7 @@ def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:
 
 
 def predict_seconds(plan: Plan, stages: Sequence[SharedWork], numbers: Order) -> Prediction | None:
-    """Predict the time of cases that share `stages`.  Return None if no case could be timed."""
+    """Predict the time of cases that share `stages`, or return None if timing all cases failed."""
     sample, is_rough = sample_cases(plan, numbers)
     times = time_cases(plan, sample, in_process=is_rough)
     if not times:
@@ -105,13 +105,13 @@ def predict_seconds(plan: Plan, stages: Sequence[SharedWork], numbers: Order) ->
         each = sum(_interpolate_seconds(times, entry.stage, size) for size in sizes) / len(sizes)
         grows = entry.cases < len(numbers) and entry.growing and counted > 0.0
         seconds += taken / counted * each * len(numbers) if grows else taken
-    # alone a run shares nothing, and would seem to take longer than all of them together
+    # a single run shares no stages, and would seem to take longer than all runs together
     return Prediction(seconds, min(max(alone.values()), seconds))
 
 
 def _interpolate_seconds(times: Mapping[float, StageSeconds], stage: str, size: float) -> float:
-    """Return the seconds of a stage in a case of this size, by interpolation between the logarithms of timed rates."""
-    if size <= 0.0:  # inconsistent parameters fail at once
+    """Interpolate the logarithm of the timed rates of a stage, and return the seconds of a case of this size."""
+    if size <= 0.0:  # cases with inconsistent parameters fail immediately
         return 0.0
     known = sorted(times)
     rates = [max(times[each].get(stage, 0.0) / each, 1e-12) for each in known]
@@ -119,8 +119,8 @@ def _interpolate_seconds(times: Mapping[float, StageSeconds], stage: str, size: 
 
 
 def sample_cases(plan: Plan, numbers: Order) -> tuple[list[SampledCase], bool]:
-    """Return a sample of the cases, the smallest first, and True if the sizes are rough times of the method."""
-    # with a fixed seed, so that a forecast can be repeated
+    """Return a sample of cases in order of size, and True if the method estimates the sizes as times."""
+    # with a fixed seed, so that equal studies have equal forecasts
     some = numbers if len(numbers) <= SAMPLED_CASES else np.random.default_rng(0).choice(numbers, SAMPLED_CASES)
     cases = [
         (int(i), values) for i, values in zip(some, plan.space.iterate_values(some), strict=True) if values is not None
@@ -133,7 +133,7 @@ def sample_cases(plan: Plan, numbers: Order) -> tuple[list[SampledCase], bool]:
 
 
 def _rank_case(plan: Plan, index: int) -> float:
-    """Return a rank from 1, for the smallest value of every axis, to e, for the largest values."""
+    """Return a rank of a case, from 1 for the smallest axis values to e for the largest axis values."""
     ranks = []
     for axis, i in zip(plan.space.axes, np.unravel_index(index, plan.space.shape), strict=True):
         if axis.name != SEED and len(axis.values) > 1:
@@ -144,11 +144,11 @@ def _rank_case(plan: Plan, index: int) -> float:
 
 
 def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -> dict[float, StageSeconds]:
-    """Return the seconds of each stage by size, for the smallest, the median and the largest case within `_BUDGET`."""
+    """Time the smallest, the median and the largest case.  Return the seconds of each stage by case size."""
     sample = [case for case in sample if case.size > 0.0]
     chosen = {case.size: case for case in (sample[0], sample[len(sample) // 2], sample[-1])} if sample else {}
     times: dict[float, StageSeconds] = {}
-    end, runner = time.perf_counter() + _BUDGET, Runner()
+    end, runner = time.perf_counter() + _MAX_TIMING_SECONDS, Runner()
     try:
         for size, case in chosen.items():
             rate = max((sum(stages.values()) / known for known, stages in times.items()), default=0.0)
@@ -171,25 +171,25 @@ def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -
 
 
 def _time_stages(plan: Plan, planned: Case) -> StageSeconds:
-    """Return the seconds of each stage and of the unshared part of one case, with one BLAS thread."""
+    """Time each stage and the unshared part of one case in seconds, with one BLAS thread."""
     case, stages, others = plan.method.bind(planned.values), BoundedStageCache(), BoundedStageCache()
 
     def share(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
         return (stages if stage in case.stages else others)(stage, key, compute)
 
     with threadpool_limits(1), np.errstate(all="ignore"):
-        stages.start(None)  # here: to limit the threads takes as long as a short run
-        with suppress(Exception):  # running the study records any exception
+        stages.start(None)  # only now, because limiting the threads takes as long as a short run
+        with suppress(Exception):  # the study itself records any exception
             case.run(share)
         return {**stages.sum_stage_seconds(), OWN_STAGE: stages.measure_own_seconds()}
 
 
-# a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD
+# a shared stage keeps a quarter of the arrays of a run: the retained space and the matrices
 def estimate_worker_memory(plan: Plan) -> float:
-    """Return the peak memory of a worker process in bytes, or 0 if the memory of the runs is unknown."""
+    """Estimate the peak memory of a worker process in bytes, or return 0 if the memory of a run is unknown."""
     arrays = estimate_peak_memory(plan)
     if not arrays:
         return 0.0
     first = next(values for values in plan.space.iterate_values(np.arange(plan.space.size)) if values is not None)
-    keeping = set(plan.method.bind(first).stages) - {"problem"}  # it has no arrays
+    keeping = set(plan.method.bind(first).stages) - {"problem"}  # the stage of the problem has no arrays
     return WORKER_BYTES + arrays + (min(MAX_CACHE_BYTES, plan.space.count * arrays / 4.0) if keeping else 0.0)

@@ -1,4 +1,4 @@
-"""List the results in a folder, with the runs that meet conditions."""
+"""List the results in a folder, and count the runs that meet conditions."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ import xarray as xr
 from evogt_study.analysis.runs import count_status
 from evogt_study.errors import Completeness, InputError, ResultError, shorten, suggest
 from evogt_study.results.netcdf import open_partial_result
-from evogt_study.schema.values import NEAR, text_label, to_canonical
+from evogt_study.schema.values import MAX_TEXT_ERROR, text_label, to_canonical
 from evogt_study.schema.variables import MAIN, STATUS_NAMES, status_codes
 from evogt_study.storage.files import description_path
 
-CONDITION = re.compile(r"\s*(\w+)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
-COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+CONDITION_PATTERN = re.compile(r"\s*(\w+)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
+OPERATORS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on a parameter, a variable, `status`, `method` or `study`, such as n>40."""
+    """Condition such as n>40 on a parameter, a variable, `status`, `method` or `study`."""
 
     name: str
     sign: str
     value: str
 
     def mask(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Return a mask of the values that meet the condition.  Raises InputError if the values have no order."""
+        """Return a boolean mask of the values that meet the condition.  Unordered values raise InputError."""
         kind = values.dtype.kind
         try:
             value = np.datetime64(self.value) if kind == "M" else float(self.value) if kind in "iuf" else self.value
         except ValueError:
             raise InputError(f"cannot compare `{self.name}` with {self.value!r}. Use a number or a date.") from None
-        if self.sign in COMPARE:
+        if self.sign in OPERATORS:
             if kind not in "iufM":
                 raise InputError(f"the values of `{self.name}` have no order, got {self.sign}. Use = or !=.")
-            return np.asarray(COMPARE[self.sign](values, value))
+            return np.asarray(OPERATORS[self.sign](values, value))
         if kind in "iuf":
-            same = np.isclose(values, value, rtol=NEAR, atol=0.0)
+            same = np.isclose(values, value, rtol=MAX_TEXT_ERROR, atol=0.0)
         elif kind == "M":
             same = values == value
         else:
@@ -55,18 +55,18 @@ class Condition:
 
 
 def _list_names(value: object) -> set[str]:
-    """Return the texts that select a value, such as "own.py:method", "own.py", "own" and "method" for a function."""
+    """Return all texts that select a value: "own.py:method", "own.py", "own" and "method" for a function."""
     text = text_label(to_canonical(value))
     file, _, function = text.rpartition(":") if ".py:" in text else ("", "", "")
     return {text, file, file.removesuffix(".py"), function} - {""} | {text}
 
 
 def read_conditions(text: str) -> list[Condition]:
-    """Parse conditions such as "n>40 and method=own".  Raises InputError if the text has no such form."""
+    """Parse conditions such as "n>40 and method=own".  Raises InputError for any other text."""
     found = []
     for part in re.split(r"\s+and\s+", text) if text.strip() else ():
-        match = CONDITION.fullmatch(part)
-        # a value with an operator is a second condition, unless it is in quotes
+        match = CONDITION_PATTERN.fullmatch(part)
+        # an operator in a value without quotes starts a second condition
         if match is None or (match[3][0] not in "'\"" and re.search(r"[<>=]|\bor\b", match[3])):
             raise InputError(f"`--where` must be conditions such as 'n>40 and method=own', got {part.strip()!r}")
         found.append(Condition(match[1], match[2], match[3].strip("'\"")))
@@ -77,7 +77,7 @@ def read_conditions(text: str) -> list[Condition]:
 
 @dataclass(frozen=True)
 class ListedResult:
-    """Entry for a result in a folder, with its study, method, date, axis lengths, and runs by status."""
+    """Study, method, date, axis lengths and run counts of a result in a folder."""
 
     path: Path
     study: str
@@ -89,7 +89,7 @@ class ListedResult:
 
 
 def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator[ListedResult | str]:
-    """Yield the results in a folder with runs that meet all conditions, or the error message of an unreadable file."""
+    """Yield each result in a folder with runs that meet all conditions, and an error message for an unreadable file."""
     if not folder.is_dir():
         raise InputError(f"no folder {folder}. Name a folder with results.")
     begun = (path.with_name(path.name.removesuffix(".shards")) for path in folder.glob("*.nc.shards"))
@@ -113,7 +113,7 @@ def list_results(folder: Path, conditions: Sequence[Condition] = ()) -> Iterator
 
 
 def _read_values(data: xr.Dataset) -> dict[str, xr.Variable]:
-    """Return the variables that conditions can use: parameters, scalars of a run, status, method and study."""
+    """Read the variables for conditions: parameters, scalar variables, status, method and study."""
     axes = data["run_status"].dims
     found = {
         str(name): each for name, each in data.variables.items()
@@ -133,7 +133,7 @@ def _read_method(data: xr.Dataset) -> str:
 def _list_result(
     path: Path, data: xr.Dataset, values: Mapping[str, xr.Variable], conditions: Sequence[Condition]
 ) -> ListedResult | None:
-    """Return the entry of a result with the runs that meet the conditions, or None if no run does."""
+    """Count the runs of a result that meet the conditions.  Return None if no run meets the conditions."""
     keys = data["run_key"].variable
     meets: xr.Variable = keys != ""
     for each in conditions:

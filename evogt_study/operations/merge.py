@@ -1,6 +1,6 @@
 """Join results of one study, or results of different studies along a new dimension.
 
-Runs with equal run keys are equal runs.  If two files have different values for a run, the merge stops with an error.
+Runs with equal run keys are the same run.  The merge stops with an error if two files have different values for a run.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ MERGED_FROM = "merged_from"
 _PROVENANCE = (
     "history", "date_created", "study_file", "study_sha256", "git_revision", "git_dirty", "versions", "platform", "cpu",
 )  # fmt: skip
-Joined = tuple[Mapping[str, xr.Dataset], Mapping[str, RunTable]]
-"""Joined runs by phase, as Datasets and as tables."""
+JoinedRuns = tuple[Mapping[str, xr.Dataset], Mapping[str, RunTable]]
+"""JoinedRuns runs of each phase, as Datasets and as tables."""
 
 
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
@@ -54,7 +54,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     paths : sequence of str or Path
         Result files, also of unfinished studies.
     output : str or Path
-        New file.  A file that already holds this merged result does not change.
+        New file.  The function does not change a file that already holds this merged result.
     study : Study, optional
         Study of the merged result.  By default, this is the study of the first file with the axis values of all files.
 
@@ -90,14 +90,14 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
     return netcdf.with_status_names(netcdf.open_written(output))
 
 
-def _merge_runs(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
-    """Return the joined runs of one study.  Raises ResultError if two results disagree."""
+def _merge_runs(sources: Sequence[RunsOfResult], study: Study | None) -> JoinedRuns:
+    """Join the runs of one study.  Raises ResultError if two results disagree."""
     names = []
     for source in sources:
         if variables.MAIN not in source.groups:
             raise ResultError(f"{source.path} has runs of the pilot only. Merge results with runs of the main phase.")
         names.append(source.groups[variables.MAIN].attrs.get("id", ""))
-    # by name, before any comparison: two studies have no common keys, which would look like missing runs
+    # compare the names first, because runs of another study would look like missing runs
     first, owner = (names[0], str(sources[0].path)) if study is None else (study.name, study.file)
     for source, name in zip(sources, names, strict=True):
         if name != first:
@@ -115,15 +115,15 @@ def _merge_runs(sources: Sequence[RunsOfResult], study: Study | None) -> Joined:
         for one, other in combinations(having, 2):
             _check_equal_runs(plan, one, other)
         tables[phase] = RunTable(plan)
-        for source in having:  # attempts on different machines add up
+        for source in having:  # add up the attempts on different machines
             tables[phase].add(source.runs[phase], replaced=NOT_OK, attempts=np.add)
         data = whole[phase] = to_dataset(tables[phase], joint)
         data.attrs = {**make_global_attributes(joint, phase), **data.attrs, **_join_provenance(having, phase)}
     return whole, tables
 
 
-def _write_joined(output: Path, join: Callable[[], Joined]) -> None:
-    """Join results and write a new file with its lease.  Raises ResultError if the file exists with other runs."""
+def _write_joined(output: Path, join: Callable[[], JoinedRuns]) -> None:
+    """Join results and write a new file.  Raises ResultError if the file exists with other runs."""
     check_result_place(output)
     with lock_result(output) as check_alone:
         whole, tables = join()
@@ -145,7 +145,7 @@ def _explain_conflict(output: Path, kind: str) -> ResultError:
 
 
 def _make_joint_study(sources: Sequence[RunsOfResult]) -> Study:
-    """Return the first study that plans all runs, or the first study with the axis values of all files."""
+    """Return a study that includes all runs.  If no file has such a study, extend the first study by axis values."""
     data = [source.groups[variables.MAIN] for source in sources]
     planned = [set(each["run_key"].values.ravel().astype(str).tolist()) - {""} for each in data]
     studies = [read_recorded_study(source.path, each) for source, each in zip(sources, data, strict=True)]
@@ -180,7 +180,7 @@ def _make_joint_study(sources: Sequence[RunsOfResult]) -> Study:
 
 
 def _plan_phases(study: Study, sources: Sequence[RunsOfResult]) -> dict[str, Plan]:
-    """Return the plans of the study, the main phase first.  Raises ResultError if a file has unplanned runs."""
+    """Plan the phases of a study, the main phase first.  Raises ResultError if a file has unplanned runs."""
     plans, chosen = dict[str, Plan](), list[ParameterTable]()
     for phase in study.phases:
         groups = [source.groups[phase.name] for source in sources if phase.name in source.groups]
@@ -204,14 +204,14 @@ def _plan_phases(study: Study, sources: Sequence[RunsOfResult]) -> dict[str, Pla
 
 
 def _join_choices(study: Study, phase: str, choice: Pilot, sources: Sequence[RunsOfResult]) -> ParameterTable:
-    """Join the choices of a phase.  Raises ResultError if two choices differ, or if a choice is missing."""
+    """Join the choices of a phase from all files.  Raises ResultError if choices differ or are missing."""
     table: dict[tuple[str, ...], tuple[Candidate, Path]] = {}
     names = join_values(choice.parameters)
 
     def describe(at: Sequence[str]) -> str:
         return ", ".join(f"{name}={label}" for name, label in zip(choice.by, at, strict=True)) or "all runs"
 
-    # of a file without the phase, the run keys contain the chosen values
+    # in a file without the phase, the run keys contain the chosen values
     for source in (each for each in sources if phase in each.groups):
         for at, candidate in read_choice(source.path, source.groups[variables.MAIN], study, choice).table.items():
             known, path = table.setdefault(at, (candidate, source.path))
@@ -230,13 +230,12 @@ def _join_choices(study: Study, phase: str, choice: Pilot, sources: Sequence[Run
     return ParameterTable(choice.parameters, choice.by, {at: candidate for at, (candidate, _) in table.items()})
 
 
-# only a status that the numbers determine is compared: a run that timed out in one file and is ok in another is no
-# conflict
+# a run that timed out in one file and is ok in another file is no conflict
 def _check_equal_runs(plan: Plan, one: RunsOfResult, other: RunsOfResult) -> None:
-    """Raise ResultError if two results have different values for one run."""
+    """Raise ResultError if two results have different values for the same run."""
     ours, theirs = (each.runs[plan.phase] for each in (one, other))
     rows, others = (
-        {each.keys[row]: row for row in np.flatnonzero(np.isin(each.status, list(variables.FINAL))).tolist()}
+        {each.keys[row]: row for row in np.flatnonzero(np.isin(each.status, list(variables.FINAL_STATUSES))).tolist()}
         for each in (ours, theirs)
     )
     pairs = [(row, others[key]) for key, row in rows.items() if key in others]
@@ -253,8 +252,8 @@ def _check_equal_runs(plan: Plan, one: RunsOfResult, other: RunsOfResult) -> Non
 
 
 def _join_provenance(sources: Sequence[RunsOfResult], phase: str) -> dict[str, str]:
-    """Return the joined history of all files, and the provenance of each file under `merged_from`."""
-    # each line once: two files may contain the same earlier merge
+    """Return the joined history of all files, and the provenance of each file in the attribute `merged_from`."""
+    # without repeated lines, because two files may contain the same merge
     lines, origins = dict[str, None](), list[dict[str, str]]()
     for source in sources:
         known = source.groups[phase].attrs
@@ -272,17 +271,17 @@ def _write_history(what: str) -> str:
 # --- results of different studies -------------------------------------------------------------------------------------
 
 Results = Mapping[Any, xr.Dataset]
-"""Results by their value along the new dimension."""
+"""Mapping from the value along the new dimension to the result."""
 NOT_PLANNED = {"run_status": variables.Status.not_run, "run_attempts": 0, "run_software": -1}
 MISSING = {
     "numbers": np.nan, "strings": "", "dates": np.datetime64("NaT", "ns"), "durations": np.timedelta64("NaT", "ns")
 }  # fmt: skip
-"""Value of a variable at a case that a result does not have, for each kind of variable."""
-OF_ONE_STUDY = {
+"""Fill value for cases that a result does not have, by kind of dtype."""
+SINGLE_STUDY_ATTRIBUTES = {
     DIGESTS, netcdf.RETURNED_ATTRIBUTES, PLAN_DIGEST, DECLARATION,
     *(f"{phase}_group" for phase in variables.EARLIER_PHASES),
 }  # fmt: skip
-"""Global attributes that have no meaning for joined results."""
+"""Names of global attributes that have no meaning for joined results."""
 
 
 def concat(
@@ -332,7 +331,7 @@ def concat(
     with ExitStack() as opened:
         given = {label: _read_all_runs(label, result, opened) for label, result in results.items()}
         owner = next((label for label, data in given.items() if dim in data.variables or dim in data.dims), None)
-        conflict = "" if owner is None else f"the result {owner!r} has a variable of this name. Choose another name"
+        conflict = "" if owner is None else f"the result {owner!r} has a variable of this name. Choose another name."
         if reason := variables.explain_reserved_name(dim) or conflict:
             raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
         joined = _concat_runs(given, dim)
@@ -343,7 +342,7 @@ def concat(
 
 
 def _read_all_runs(label: object, result: xr.Dataset | str | Path, opened: ExitStack) -> xr.Dataset:
-    """Return the runs of a result with integers as status.  Read the variables of a large file in chunks."""
+    """Read the runs of a result with statuses as integers, and the variables of a large file in chunks."""
     if not isinstance(result, xr.Dataset):
         data = opened.enter_context(netcdf.open_result(Path(result)))
         if data.nbytes > netcdf.MAX_LOADED_BYTES:
@@ -360,7 +359,7 @@ def _read_all_runs(label: object, result: xr.Dataset | str | Path, opened: ExitS
 
 
 def _concat_runs(given: Results, dim: str) -> xr.Dataset:
-    """Join results along a new first dimension.  Each other axis has the axis values of all results."""
+    """Join results along a new first dimension, with the axis values of all results on each other axis."""
     axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
     sets = sorted(
         {json.dumps(entry, sort_keys=True) for data in given.values() for entry in netcdf.read_software_sets(data)}
@@ -373,7 +372,7 @@ def _concat_runs(given: Results, dim: str) -> xr.Dataset:
     fill, stored = dict[str, Any](), dict[str, list[np.dtype[Any]]]()
     for name, each in sorted(found.items(), key=lambda entry: entry[0] not in axes):
         stored[name] = [np.dtype(own.encoding.get("dtype", own.dtype)) for own in each.values()]
-        # integers that no float holds are objects
+        # integers that no float can hold are objects
         kinds = [classify_dtype(kept if own.dtype.kind == "O" and kept.kind in "iu" else own.dtype)
                  for own, kept in zip(each.values(), stored[name], strict=True)]  # fmt: skip
         units = [own.attrs.get("units", "1") for own in each.values()]
@@ -384,7 +383,7 @@ def _concat_runs(given: Results, dim: str) -> xr.Dataset:
             _check_same(name, {label: f"over ({', '.join(map(str, own.dims))})" for label, own in each.items()})
     beside = dict.fromkeys(str(name) for data in parts.values() for name in data.coords if name not in data.dims)
 
-    # a coordinate that differs, or that some results do not have, lies along the new dimension
+    # a coordinate that differs or is missing in a result varies along the new dimension
     def differs(name: str) -> bool:
         first, *others = found[name].values()
         return len(found[name]) < len(parts) or not all(first.equals(each) for each in others)  # type: ignore[no-untyped-call]
@@ -400,7 +399,7 @@ def _concat_runs(given: Results, dim: str) -> xr.Dataset:
         wide, xr.DataArray(values, dims=dim, name=dim, attrs={"long_name": dim}), data_vars="all", coords="minimal",
         compat="override", join="outer", fill_value=fill, combine_attrs="override",
     )  # fmt: skip
-    # axes keep the order of their study; along other dimensions, such as time, values increase
+    # axes keep the order of the study, and values along other dimensions, such as time, increase
     labels = {
         axis: dict.fromkeys(value for each in found[axis].values() for value in each.values.tolist()) for axis in axes
     }
@@ -413,7 +412,7 @@ def _concat_runs(given: Results, dim: str) -> xr.Dataset:
 
 
 def _expand_axes(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
-    """Return the result with a dimension for each of `axes`, also for its fixed parameters."""
+    """Add a dimension to a result for each fixed parameter that is an axis of another result."""
     own = data["run_status"].dims
     returned = [*netcdf.list_returned_coordinates(data), *netcdf.read_returned_attributes(data).values()]
     of_runs = [*data.data_vars, *(name for name in returned if name in data.coords and {*data[name].dims} & {*own})]
@@ -421,7 +420,7 @@ def _expand_axes(axes: Sequence[str], label: object, data: xr.Dataset, given: Re
         if name not in data.coords or data[name].ndim:
             owner = next(each for each, other in given.items() if name in other["run_status"].dims)
             what = f"depends on other axes of {label!r}" if name in data.coords else f"is no parameter of {label!r}"
-            raise InputError(f"`{name}` is an axis of {owner!r}, but {what}. Select one value of `{name}` in {owner!r}")
+            raise InputError(f"`{name}` is an axis of {owner!r}, but {what}. Select one value of this axis.")
         constant = data[name]
         data = data.drop_vars(name)
         data = data.assign({each: data[each].expand_dims({name: [constant.item()]}) for each in of_runs})
@@ -430,7 +429,7 @@ def _expand_axes(axes: Sequence[str], label: object, data: xr.Dataset, given: Re
 
 
 def _check_same(name: str, facts: Mapping[Any, str]) -> None:
-    """Raise InputError if `facts` about a variable differ between results."""
+    """Raise InputError if properties of a variable, such as its units, differ between results."""
     first, *others = facts
     for label in others:
         if facts[label] != facts[first]:
@@ -449,22 +448,22 @@ def _make_nullable(variable: xr.DataArray) -> xr.DataArray:
 
 
 def _restore_dtype(joined: xr.DataArray, stored: Sequence[np.dtype[Any]], is_coordinate: bool) -> xr.DataArray:
-    """Prepare a variable for storage as integers if all results have integers, even if values are missing."""
+    """Set the storage type of a joined variable to integer if all results have integers, even with missing values."""
     joined.encoding = {}
     if joined.dtype.kind not in "fO" or any(dtype.kind not in "biu" for dtype in stored):
         return joined
     missing, dtype = np.asarray(joined.values != joined.values), np.result_type(*stored)
     if not missing.any():
         return joined.astype(bool if joined.attrs.get("flag_meanings") == variables.TRUTH_MEANINGS else dtype)
-    if not is_coordinate:  # which is stored without a fill value (CF)
+    if not is_coordinate:  # in CF, coordinates have no fill value
         own = joined.values[~missing].astype(dtype)
         joined.encoding = choose_fill_value(dtype, own, lambda: Cells(own, np.zeros(own.shape, dtype=bool)))[1]
     return joined
 
 
-# -1, for cases that have not run, picks the last entry of the new numbers, which is -1
+# index -1, for cases that were not run, selects the last new number, which is -1
 def _renumber_software(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
-    """Return the result with `run_software` as an index into `sets`."""
+    """Replace the values of `run_software` by indices into the version sets `sets`."""
     numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in netcdf.read_software_sets(data)]
     software = data["run_software"].copy(data=np.array([*numbers, -1], np.int32)[data["run_software"].values])
     software.attrs = {**software.attrs, netcdf.SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
@@ -472,7 +471,7 @@ def _renumber_software(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
 
 
 def _join_attributes(parts: Results, dim: str) -> dict[str, Any]:
-    """Return the common global attributes, the origin of each result, and the history."""
+    """Return the global attributes that all results share, the origin of each result, and the history."""
     each = {str(label): data.attrs for label, data in parts.items()}
     first = next(iter(each.values()))
     common = {key for key in first if all(other.get(key) == first[key] for other in each.values())}
@@ -483,7 +482,7 @@ def _join_attributes(parts: Results, dim: str) -> dict[str, Any]:
         {dim: label, **{key: str(value) for key, value in known.items() if key not in left_out}}
         for label, known in each.items()
     ]
-    return {key: first[key] for key in first if key in common - OF_ONE_STUDY} | {
+    return {key: first[key] for key in first if key in common - SINGLE_STUDY_ATTRIBUTES} | {
         netcdf.RESULT_SCHEMA: netcdf.SCHEMA_VERSION,
         "title": " and ".join(dict.fromkeys(str(known.get("title", "")) for known in each.values())),
         "summary": f"Results of {len(each)} studies along {dim}: {members}.",

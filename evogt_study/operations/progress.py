@@ -23,18 +23,18 @@ from evogt_study.storage.lease import Lease, count_active_claims, find_writer
 from evogt_study.text import escape_text, format_duration
 
 Listener = Callable[["ProgressEvent"], None]
-"""Function that receives each progress event of a study."""
+"""Function that receives all progress events of a study."""
 DISPLAY_SECONDS = 0.2
-"""Seconds between two updates of the display.  Each update sends a message to the notebook."""
+"""Minimum time in seconds between two messages to the notebook."""
 MIN_BATCHES, MIN_SECONDS = 3, 1.0
-"""Finished batches, and seconds after the first batch, before an event has a remaining time.
+"""Minimum number of finished batches, and of seconds after the first batch, for an estimate of the remaining time.
 
-The first runs of a process take longer than later runs.
+The first runs of a process are slower than later runs.
 """
 RATE_SECONDS = 5.0
-"""Length in seconds of the recent period that determines the current rate."""
+"""Length in seconds of the most recent period, which determines the current rate of runs."""
 _WATCH_SECONDS = 1.0
-"""Seconds between two events in the progress file.  Writing an event takes 0.2 ms."""
+"""Minimum time in seconds between two events in the progress file."""
 
 
 @dataclass(frozen=True)
@@ -74,22 +74,22 @@ class ProgressEvent:
 
     @property
     def rate(self) -> float:
-        """Runs per second in this session."""
+        """Number of runs per second in this session."""
         return self.done / self.seconds if self.seconds > 0 else 0.0
 
 
 class Progress:
-    """Counts of the runs of a phase.  After each change, `listener` receives a progress event."""
+    """Counter of the runs of a phase.  After each change, `listener` receives a progress event."""
 
     def __init__(self, phase: str, total: int, reused: int, listener: Listener | None, *, failed: int = 0) -> None:
         self.phase, self.total, self.reused, self.listener, self.failed = phase, total, reused, listener, failed
         self.done, self.batches, self.workers, self.run_seconds = 0, 0, 1, 0.0
         self.started, self.first = time.perf_counter(), math.inf
-        # times of the latest batches, with the finished runs and their seconds by then
+        # time, number of finished runs and their total seconds after each of the latest batches
         self.marks: deque[tuple[float, int, float]] = deque()
 
     def add(self, done: int, failed: int, run_seconds: float = 0.0, workers: int = 1) -> None:
-        """Count finished runs, which took `run_seconds` in total on `workers` workers, and report an event."""
+        """Add finished runs to the counts and report an event.  `run_seconds` is the total time of the runs."""
         now = time.perf_counter()
         self.done, self.failed, self.batches = self.done + done, self.failed + failed, self.batches + 1
         self.first, self.workers, self.run_seconds = min(self.first, now), workers, self.run_seconds + run_seconds
@@ -98,10 +98,10 @@ class Progress:
             self.marks.popleft()
         self.report()
 
-    # the larger of two estimates, by the times of the runs and by the rate at which they end: the rate is too high if
-    # several slow runs have just ended together, and the times of quick runs leave out what a batch costs
+    # the larger of two estimates, from the times of runs and from the rate of finished runs: the rate is too high if
+    # several slow runs have just finished together, and the times of quick runs exclude the overhead of a batch
     def report(self, *, final: bool = False) -> None:
-        """Send the listener an event with the counts and an estimate of the remaining time."""
+        """Send an event with the counts and an estimate of the remaining time to the listener."""
         now, left = time.perf_counter(), self.total - self.reused - self.done
         seconds_left = None
         if left and self.batches >= MIN_BATCHES and now >= self.first + MIN_SECONDS:
@@ -113,7 +113,7 @@ class Progress:
 
 
 def format_progress(event: ProgressEvent) -> str:
-    """Return a line such as "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
+    """Format an event as a line such as "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
     words = [f"{event.phase}: {event.reused + event.done}/{event.total} runs"]
     if event.reused:
         words.append("all reused" if event.reused == event.total else f"{event.reused} reused")
@@ -126,14 +126,14 @@ def format_progress(event: ProgressEvent) -> str:
 
 
 def make_notebook_display() -> Listener | None:
-    """Return a new display if this process is the kernel of a notebook, else None."""
+    """Create a progress display if this process is the kernel of a notebook, or return None."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return None if getattr(shell, "kernel", None) is None else NotebookDisplay()
 
 
 class NotebookDisplay:
-    """Listener that shows the latest event of each phase."""
+    """Listener that shows the latest event of each phase in a notebook."""
 
     def __init__(self) -> None:
         self.events: dict[str, ProgressEvent] = {}
@@ -141,13 +141,13 @@ class NotebookDisplay:
         self.shown_at = 0.0
 
     def __call__(self, event: ProgressEvent) -> None:
-        """Show the event at most every `DISPLAY_SECONDS`, but always show the first and the last event of a phase."""
+        """Show the first and the last event of a phase, and one event every `DISPLAY_SECONDS`."""
         new = event.phase not in self.events
         self.events[event.phase] = event
         if new or event.final or time.monotonic() - self.shown_at > DISPLAY_SECONDS:
             self.shown_at = time.monotonic()
             if self.handle is None:
-                from IPython.display import display  # IPython is no dependency: a notebook has it
+                from IPython.display import display  # IPython is not a dependency, but a notebook has it
 
                 self.handle = display(self, display_id=True)
             else:
@@ -157,7 +157,7 @@ class NotebookDisplay:
         return "\n".join(escape_text(format_progress(event)) for event in self.events.values())
 
     def _repr_html_(self) -> str:
-        """Return a progress bar with a text for each phase.  The bar is red if runs have failed."""
+        """Return HTML with a progress bar and a text for each phase.  The bar is red if a run has failed."""
         return "\n".join(
             f'<div><progress max="{max(event.total, 1)}" value="{event.reused + event.done}" style="width: 16em; '
             f'accent-color: {"firebrick" if event.failed else "seagreen"}"></progress> '
@@ -167,7 +167,7 @@ class NotebookDisplay:
 
 
 def with_progress_file(result: Path, listener: Listener | None) -> Listener:
-    """Return a listener that writes events to a file beside the shards of `result` and passes them on."""
+    """Return a listener that writes events to a file beside the shards of a result, and then calls `listener`."""
     path, last = progress_file(result), float("-inf")
 
     def listen(event: ProgressEvent) -> None:
@@ -175,7 +175,7 @@ def with_progress_file(result: Path, listener: Listener | None) -> Listener:
         now = time.monotonic()
         if event.done and not event.final and now - last >= _WATCH_SECONDS:
             last = now
-            with suppress(OSError, ResultError), write_atomically(path) as temporary:  # the shards report a full disk
+            with suppress(OSError, ResultError), write_atomically(path) as temporary:  # a shard reports a full disk
                 temporary.write_text(json.dumps({"process": os.getpid(), "at": time.time(), "event": asdict(event)}))
         if listener is not None:
             listener(event)
@@ -185,7 +185,7 @@ def with_progress_file(result: Path, listener: Listener | None) -> Listener:
 
 @dataclass(frozen=True)
 class Computation:
-    """Writer of an unfinished result, its latest event, the `age` in seconds, and the claimed `parts` of tasks."""
+    """Process that writes an unfinished result, its latest event, and the number of parts that array tasks claim."""
 
     writer: Lease | None
     event: ProgressEvent | None
@@ -194,11 +194,11 @@ class Computation:
 
     @property
     def runs(self) -> bool:
-        """True if a process is computing the result."""
+        """True if a process or an array task is computing the result."""
         return self.parts > 0 or (self.writer is not None and self.writer.lives)
 
     def describe(self) -> str:
-        """Return a line such as "running: process 4 on host since 2026-01-01T12:00:00Z; main: 12/60 runs, 0 failed"."""
+        """Return a line about the process and the latest event, or about the tasks that compute the result."""
         if self.parts:
             return f"running: tasks of `evogt run --task`, which hold {self.parts:,} parts"
         who = "" if self.writer is None else f": {self.writer.describe()}"
@@ -209,11 +209,11 @@ class Computation:
 
 
 def read_computation(result: Path) -> Computation:
-    """Read the lock and the latest event of a result."""
+    """Read from the lock and the progress file which process computes a result."""
     writer = find_writer(result)
-    with suppress(OSError, ValueError, LookupError, TypeError):  # no file yet, or a file of another version
+    with suppress(OSError, ValueError, LookupError, TypeError):  # the file does not exist, or is from another version
         content = parse_json(read_bytes(progress_file(result)))
-        # the event may be from an earlier process that was killed
+        # the event may be from an earlier, killed process
         if writer is not None and str(content["process"]) == writer.signature["process"]:
             event = TypeAdapter(ProgressEvent).validate_python(content["event"])
             return Computation(writer, event, max(0.0, time.time() - content["at"]))

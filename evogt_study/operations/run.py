@@ -31,7 +31,7 @@ from evogt_study.results.netcdf import open_written, with_status_names, write_re
 from evogt_study.results.provenance import RunSummary, read_versions
 from evogt_study.results.table import FINISHED, RunTable
 from evogt_study.schema.records import ATTRIBUTE, RunRecords
-from evogt_study.schema.variables import COORDINATES, FINAL, MAIN, Status, warn_of_accuracy
+from evogt_study.schema.variables import COORDINATES, FINAL_STATUSES, MAIN, Status, warn_of_accuracy
 from evogt_study.storage import files
 from evogt_study.storage.lease import count_active_claims, find_writer, lock_result, make_temporary_folder
 from evogt_study.study.case_space import ParameterTable, join_names
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from distributed import Client
 
 LARGE_BLOCK_BYTES = 2**20
-"""Smallest size in bytes of a memory block that returns to the system when it is free.
+"""Minimum number of bytes of a memory block that the GNU C library returns to the system when the block is free.
 
-By default, the GNU C library keeps up to 32 MB of each batch.  For 1 GB of values, this takes 45 to 80 MB more.
+By default, the library keeps up to 32 MB of each batch.  For 1 GB of values, this takes 45 to 80 MB more.
 """
-JOIN_SECONDS, ROUND_SECONDS = 10.0, 0.2
-"""Seconds that a task waits for another task to write the result, and seconds between two attempts."""
+MAX_JOIN_SECONDS, RETRY_SECONDS = 10.0, 0.2
+"""Maximum time in seconds until another task must have written the result, and seconds between two attempts."""
 PrintLine = Callable[[str], None]
 _print_line: PrintLine = partial(print_line, err=True)
 
@@ -123,7 +123,7 @@ def run(
     return with_status_names(data)
 
 
-# for help() and completion: the names of the options are listed once
+# shows the names of all options in help() and completion
 _KEYWORDS = [
     inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
     for each in fields(RunOptions)
@@ -136,16 +136,16 @@ run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 def open_executor(
     options: RunOptions, client: Client | None = None, print_line: PrintLine = _print_line
 ) -> closing[Executor]:
-    """Return the executor for the options, as a context manager that closes it."""
+    """Create the executor for the options, and close it at the end of the context."""
     is_here = client is None and options.workers == 0
     return closing(LocalExecutor() if is_here else DaskExecutor(client, options, print_line))
 
 
 @contextmanager
 def _choose_path(output: str | Path | None, name: str) -> Iterator[Path]:
-    """Yield the given file or a temporary file, which is removed unless an interrupt leaves finished runs."""
+    """Yield `output` or a temporary file.  Remove the temporary file unless an interrupt leaves finished runs."""
     if output is not None:
-        yield Path(output).absolute()  # a run in this process may change its folder
+        yield Path(output).absolute()  # absolute, because a run in this process may change the current folder
         return
     path, kept = Path(tempfile.mkdtemp(prefix="evogt-", dir=make_temporary_folder())) / f"{name}.nc", False
     try:
@@ -162,9 +162,9 @@ def run_to_file(
     study: Study, output: Path, *, client: Client | None = None, options: RunOptions = DEFAULTS,
     listener: Listener | None = None, print_line: PrintLine = _print_line,
 ) -> RunSummary:  # fmt: skip
-    """Run a study, write the result file, and return a summary of its runs.  Arrays stay in the file."""
-    gc.freeze()  # full collections skip the objects of the imports, which saves 0.1 s
-    with suppress(AttributeError, OSError):  # a C library without this option (M_MMAP_THRESHOLD)
+    """Run a study, write the result file, and return a summary of its runs."""
+    gc.freeze()  # collections then skip the imported objects, which saves 0.1 s
+    with suppress(AttributeError, OSError):  # a C library without M_MMAP_THRESHOLD
         ctypes.CDLL(None).mallopt(-3, LARGE_BLOCK_BYTES)
     with open_executor(options, client, print_line) as executor:
         study_run = StudyRun(study, output, executor, options, listener)
@@ -176,7 +176,7 @@ def run_all(
     studies: Iterable[Study], folder: Path, *, client: Client | None = None, options: RunOptions = DEFAULTS,
     listener: Listener | None = None,
 ) -> Iterator[Path]:  # fmt: skip
-    """Run several studies in turn on the same workers, and yield each complete result in `folder`."""
+    """Run several studies in sequence on the same workers.  Yield the path of each complete result in `folder`."""
     paths = {folder / f"{study.name}.nc": study for study in studies}
     for path in paths:
         files.check_result_place(path)
@@ -196,10 +196,10 @@ def run_task(
     study: Study, output: Path, number: int, of: int, number_of_class: int = 0, *, options: RunOptions = DEFAULTS,
     print_line: PrintLine = _print_line, check_end: Callable[[], None] = lambda: None,
 ) -> bool:  # fmt: skip
-    """Compute parts of a study that no other task has claimed, and return True if all runs are finished.
+    """Compute parts of a study that no other task has claimed.  Return True if all runs are finished.
 
     All tasks write shards beside `output`.  The task that finds all runs finished writes the result.  `number_of_class`
-    is the position of a class of needs in `count_needs`, or 0 for all.  `check_end` ends the task by KeyboardInterrupt.
+    is the position of a class of resources in `count_needs`, or 0 for all.  `check_end` raises KeyboardInterrupt.
     """
     check_study(study)
     with open_executor(options, None, print_line) as inner:
@@ -207,18 +207,18 @@ def run_task(
         task = FolderExecutor(inner, output, number, of, study.phases[-1], print_line, check_end, classes)
         share = StudyRun(study, output, task, options)
         share.fill_tables()
-        if number_of_class and task.is_complete:  # tasks of other classes may compute theirs
+        if number_of_class and task.is_complete:  # tasks of other classes may compute the other runs
             share.fill_tables()
     counts = f", {share.failed:,} failed" * bool(share.failed)
     print_line(f"task {number} of {of}: {share.n_computed:,} runs computed{counts}")
-    end, was_idle = time.monotonic() + JOIN_SECONDS, False
-    # without shards another task has joined it, or all runs are in other results
+    end, was_idle = time.monotonic() + MAX_JOIN_SECONDS, False
+    # without shards, another task has written the result, or all runs are in other results
     while task.is_complete and (finished.shard_folder(output).exists() or not output.exists()):
         try:
             run_to_file(study, output, options=options, print_line=print_line)
             break
         except errors.ResultError:
-            # in this order: a writer removes the shards before its lease, and a task finishes its parts before it joins
+            # check in this order, because a writer removes the shards before its lease
             writer, n_parts = find_writer(output), count_active_claims(files.claims_folder(output))
             is_idle = not n_parts and (writer is None or not writer.lives)
             if is_idle and was_idle and (finished.shard_folder(output).exists() or not output.exists()):
@@ -227,12 +227,12 @@ def run_task(
             if time.monotonic() > end:
                 print_line("another task is writing the result")
                 break
-            time.sleep(ROUND_SECONDS)
+            time.sleep(RETRY_SECONDS)
     return task.is_complete
 
 
 class StudyRun:
-    """Computation of one study.  If `write` is False, the result stays in memory and no result file is written."""
+    """Computation of one study.  If `write` is False, the result stays in memory."""
 
     def __init__(
         self, study: Study, path: Path, executor: Executor, options: RunOptions, listener: Listener | None = None,
@@ -249,14 +249,14 @@ class StudyRun:
             raise errors.ResultError(f"cannot write in {self.shards}: it is a file. Choose another output file.")
 
     def compute_result(self) -> dict[str, xr.Dataset]:
-        """Run the phases and write the file, with the lease of the result.  Return the runs by phase."""
+        """Run the phases and write the result file under its lease.  Return a Dataset for each phase."""
         with lock_result(self.path) as self.check_alone:
             if tasks := count_active_claims(files.claims_folder(self.path)):
                 raise errors.ResultError(
                     f"tasks of `evogt run --task` are computing {self.path} ({tasks:,} parts). Wait for the tasks, or "
                     "choose another output file."
                 )
-            # first: a file that is half written holds no runs, and this process is the only writer now
+            # remove incomplete files first, because this process is the only writer now
             files.remove_unfinished(self.shards)
             files.remove_unfinished(files.store_folder(self.path))
             if self.options.reuse_old_code:
@@ -276,29 +276,29 @@ class StudyRun:
                 raise errors.StudyInterruptedError(f"{str(reason) or 'interrupted'}: {found}") from None
 
     def compute_and_write(self) -> dict[str, xr.Dataset]:
-        """Compute the phases and write the result."""
+        """Run the phases and write the result file.  Return a Dataset for each phase."""
         tables = self.fill_tables()
         whole = {phase: to_dataset(tables[phase], self.study, key_bytes=True) for phase in reversed(tables)}
         is_new = bool(self.n_computed) or not self.known.history
         for phase, data in whole.items():
             data.attrs = {**make_global_attributes(self.study, phase), **data.attrs}
             data.attrs["history"] = self.known.extend_history(phase, data.attrs["history"], is_new)
-        # while this process was stopped, another one may have acquired the lock: then nothing is written
+        # if another process acquired the lock while this process was stopped, write nothing
         self.check_alone()
         if not self.write:
-            whole[MAIN].load()  # the files of the runs are removed
-        # in this order: unplanned runs are in the store before their result is replaced, and shards are removed after
-        # the result with their runs is on disk
+            whole[MAIN].load()  # the next lines remove the files of the runs
+        # in this order, so that all finished runs are always on disk: store the unplanned runs, replace the result,
+        # remove the shards
         kept = self.known.keep_unplanned()
         if self.write:
             self.summary = summarize(whole)
             write_result(self.path, whole, tables, self.summary)
         self.known.discard_shards()
-        if self.runs.exists():  # killed processes have left folders of runs that are ok, or no part of the study
+        if self.runs.exists():  # killed processes have left folders of finished or unplanned runs
             failed = {key for each in tables.values() for key in each.plan.keys[each.status != Status.ok].astype(str)}
             is_ok = {key: key not in failed for key in os.listdir(self.runs)}
             remove_run_files(self.runs, is_ok, keeps=self.study.model.keep)
-            with suppress(OSError):  # it is not empty
+            with suppress(OSError):  # the folder is not empty
                 self.runs.rmdir()
         self.known.give_warnings(kept)
         left_out = {part for table in tables.values() for part in table.left_out}
@@ -315,7 +315,7 @@ class StudyRun:
         return whole
 
     def fill_tables(self) -> dict[str, RunTable]:
-        """Compute the phases in turn, and return their tables.  Each phase uses the choices of earlier phases."""
+        """Compute the phases in sequence, with the choices of earlier phases.  Return a run table for each phase."""
         tables, chosen = dict[str, RunTable](), list[ParameterTable]()
         for phase in self.study.phases:
             fill = partial(self.fill, phase)
@@ -324,12 +324,12 @@ class StudyRun:
         return tables
 
     def fill(self, phase: Phase, plan: Plan) -> RunTable:
-        """Fill the table of a plan with reused and computed runs, and return the table."""
+        """Return a table with the reused and the computed runs of a plan."""
         plan = replace(plan, folder=str(self.runs))
         while True:
             self.executor.begin()
             if self.executor.is_shared:
-                # with the variables that decide about later runs; if no run has them, with all
+                # read only the variables that determine later runs, or all variables if no run has them
                 table = files.retry_if_replaced(self.path, lambda: self.read(plan, phase.deciding_variables))
                 if phase.deciding_variables and not table.columns:
                     table = files.retry_if_replaced(self.path, lambda: self.read(plan))
@@ -340,7 +340,7 @@ class StudyRun:
                 return table
 
     def read(self, plan: Plan, variables: Sequence[str] | None = None) -> RunTable:
-        """Return the table of a plan with its reused runs.  If `variables` is None, read all variables."""
+        """Read the reused runs of a plan into a table.  If `variables` is None, read all variables."""
 
         def select(records: RunRecords) -> RunRecords:
             if not self.options.rerun_outdated:
@@ -349,11 +349,11 @@ class StudyRun:
 
         if self.executor.is_shared:
             self.known = finished.FinishedRuns(self.study, self.path, self.reuse_from, check=False)
-        kept = FINAL if self.options.retry_failed else FINISHED  # a diverged run would diverge again
+        kept = FINAL_STATUSES if self.options.retry_failed else FINISHED  # diverged runs would diverge again
         return self.known.fill(plan, variables, wanted=kept, usable=select)
 
     def compute(self, table: RunTable) -> None:
-        """Compute the missing cases of a table, and report progress."""
+        """Compute the missing cases of a run table, write their shards, and report progress."""
         counts, missing, most = table.counts(), table.missing(), self.options.max_failures
         total = sum(counts.values())
         reused = total - counts[Status.not_run]
@@ -365,10 +365,10 @@ class StudyRun:
             if not is_described:
                 if len(trials):
                     self.check_names(computed, table.plan)
-                finished.write_description(self.path, self.study)  # the results can be stored
+                finished.write_description(self.path, self.study)  # the names in the records are valid
                 is_described = True
             records = table.check(computed)
-            # on disk before it counts: a run that is reported as finished survives a crash
+            # write before counting, so that a finished run survives a crash
             write_shard(self.shards, records)
             if self.runs.exists():
                 is_ok = dict(zip(records.keys, records.status == Status.ok, strict=True))
@@ -377,7 +377,7 @@ class StudyRun:
             failed = int(np.count_nonzero(table.status[new] != Status.ok))
             self.n_computed, self.failed = self.n_computed + len(new), self.failed + failed
             progress.add(len(new), failed, float(records.wall_seconds.sum()), self.executor.workers)
-            if most is not None and progress.failed > most:  # more of them would not help to find the mistake
+            if most is not None and progress.failed > most:  # more failed runs would not help to find the mistake
                 message = table.commonest_message()
                 raise errors.SweepError(
                     f"stopped after {progress.failed} failed runs (the limit is {most})"
@@ -387,7 +387,7 @@ class StudyRun:
         progress.report(final=True)
 
     def check_names(self, records: RunRecords, plan: Plan) -> None:
-        """Raise StudyError if runs return a variable with the name of a dimension or coordinate of the study."""
+        """Raise StudyError if the runs return a variable with the name of a dimension or coordinate of the study."""
         own = {*COORDINATES} if any(phase.precision for phase in self.study.phases) else set()
         returned = {name for each in records.stacks if each.role != ATTRIBUTE for name in (each.name, *each.dims)}
         for name in sorted(returned & {*own, *plan.space.names}):

@@ -1,4 +1,4 @@
-"""Compute one case here, compare it with the stored run, and verify the bytes, keys and values of a result."""
+"""Compute one case of a study, and verify the bytes, run keys and values of a result."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
 _MAX_VALUES = 6
-"""Number of printed values of an array.  With name and dimensions, these values fit on a line."""
+"""Maximum number of values of an array that `Trial.describe` prints."""
 OTHER_SOFTWARE_TOLERANCE = 1e-8
-"""Largest relative difference that `verify` accepts between different software versions.
+"""Maximum relative difference that `verify` accepts between different software versions.
 
 In tests, BLAS kernels of different processors changed errors by at most 6e-9.
 """
-SETTLED_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_sha256", "phase")
-"""Global attributes that the study text determines.  `verify` only checks that all other attributes exist."""
-ATTEMPTED = (Status.ok, Status.failed, Status.diverged)
-"""Status of the runs of a complete result.  `verify` reports each planned run with any other status."""
-NOTHING_ELSE = "nothing else was checked"
+STUDY_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_sha256", "phase")
+"""Names of the global attributes that the study text determines, so that `verify` can check their values."""
+END_STATUSES = (Status.ok, Status.failed, Status.diverged)
+"""Valid statuses of the runs of a complete result.  `verify` reports all other planned runs."""
+NO_OTHER_CHECKS = "nothing else was checked"
 
 
 # --- one case ---------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ NOTHING_ELSE = "nothing else was checked"
 class StoredRun:
     """Run of a result that was computed again.
 
-    `compared` names the variables of both runs.  `software` has the versions that differ from this process, or "".
+    `compared` names the variables of both runs.  `software` lists the versions that differ from this process.
     """
 
     key: str
@@ -72,7 +72,7 @@ class StoredRun:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Case that this process has computed, with its axis values, its record and its traceback `raised`, or "".
+    """Case that this process has computed, with its record and its traceback `raised`.
 
     `stored` is the run of the result that this case repeats, or None for a case of a study.
     """
@@ -90,17 +90,17 @@ class Trial:
 
     @property
     def message(self) -> str:
-        """Message of the run, or "" for a run with the status ok."""
+        """Message of the run, which is "" for the status ok."""
         return self.record.messages[0]
 
     @property
     def equal(self) -> bool:
-        """True if the stored run has equal status, message and values, bit for bit."""
+        """True if the stored run has the same status, message and values, bit for bit."""
         stored, now = self.stored, (self.status, self.message)
         return stored is not None and not stored.differences and (stored.status, stored.message) == now
 
     def describe(self) -> Iterator[str]:
-        """Yield the lines of a description of the run and its differences from the stored run."""
+        """Yield lines that describe the run and its differences from the stored run."""
         yield f"{self.point}: {self.status.name} in {self.record.wall_seconds[0]:.3g} s, run key {self.case.key}"
         yield "  with " + ", ".join(f"{name} = {text_label(value)}" for name, value in self.case.values.items())
         for stack in self.record.stacks:
@@ -147,7 +147,7 @@ def try_case(
         For a result, compute a run of the pilot instead of the main phase.
     code : str or Path, optional
         Python file of the study in a result, its folder or its installed module.  By default, this is the file beside
-        the study file.  This function executes the file only if its code hash equals the recorded code hash.
+        the study file.  `try_case` executes the file only if its code hash equals the recorded code hash.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def try_case(
 
 
 def repeat_run(result: ResultWithPlan, index: int, runs: RunRecords) -> tuple[Trial, StoredRun]:
-    """Compute case number `index` of a result again, and compare it with its run in `runs`."""
+    """Compute the case with number `index` of a result again, and compare the run with the stored run."""
     where, case = format_point(result.plan.space, index), result.plan.case(index)
     if case is None:
         raise errors.InputError(f"no run is planned at {where} ({result.path}, {result.phase}). Choose another case.")
@@ -208,18 +208,18 @@ def repeat_run(result: ResultWithPlan, index: int, runs: RunRecords) -> tuple[Tr
 
 
 def _compute_case(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
-    """Compute a case without shared stages, and return its record and its traceback."""
+    """Compute one case without shared stages.  Return the record and the traceback of the run."""
     raised: list[BaseException] = []
     record = compute_here(Batch.of(spec, [case]), raised=raised.append)
     is_program = isinstance(spec.method, UserCode) and spec.method.kind is CodeKind.COMMAND
-    if not raised or (is_program and isinstance(raised[0], errors.EvogtError)):  # there is no code of the user to show
+    if not raised or (is_program and isinstance(raised[0], errors.EvogtError)):  # the traceback contains no user code
         return record, ""
-    frames = errors.without_package_frames(raised[0].__traceback__)
+    frames = errors.remove_package_frames(raised[0].__traceback__)
     return record, "".join(traceback.format_exception(raised[0].with_traceback(frames)))
 
 
 def _find_case(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
-    """Return the number of the case with these axis values.  Raises InputError if there is no such case."""
+    """Return the number of the case with the axis values `at`.  Raises InputError if no case has these values."""
     for name in at:
         if name not in space.names:
             raise errors.InputError(f"{source} has no axis `{name}`. {errors.suggest(name, space.names)}")
@@ -244,8 +244,8 @@ def _find_label(values: Sequence[Value], value: object) -> int | None:
 class Verification:
     """Result of the verification of a result file.
 
-    `findings` has a line for each mistake, and `recomputed` a line for each run that was computed again.  `left_out`
-    describes the checks that were not possible.  `phases` has the run metadata, or nothing if the file is damaged.
+    `findings` contains a line for each mistake.  `recomputed` contains a line for each run that was computed again.
+    `left_out` describes the checks that were not possible.  `phases` contains run metadata unless the file is damaged.
     """
 
     path: Path
@@ -256,7 +256,7 @@ class Verification:
 
     @property
     def well(self) -> bool:
-        """True if there is no finding."""
+        """True if the verification found no mistake."""
         return not self.findings
 
 
@@ -283,7 +283,7 @@ def verify(
     folder : str or Path, optional
         Folder of the study.  By default, this is the folder that the result records.
     announce : callable, optional
-        Function to call with the files of the study before their code is executed.
+        Function that receives the files of the study before `verify` executes their code.
 
     Returns
     -------
@@ -308,11 +308,11 @@ def verify(
         if given and not rerun:
             raise errors.InputError(f"`{name}` has no effect without `rerun`. Give `rerun` too, or leave out `{name}`.")
     path = Path(path)
-    resolve_link(path)  # it refuses pipes, which reading would wait for
-    # bytes first, since a damaged file cannot be trusted or even opened; reading a shard checks its checksum
+    resolve_link(path)  # raises an error for a pipe, which would block
+    # bytes first, because a damaged file may not open.  Reading a shard checks its checksum
     read = inspect(path) if path.exists() or not description_path(path).exists() else Inspection([], [])
     if read.broken:
-        return Verification(path, tuple(read.broken), NOTHING_ELSE)
+        return Verification(path, tuple(read.broken), NO_OTHER_CHECKS)
     try:
         with open_phases(path) if path.exists() else open_partial_result(path) as groups:
             at, beside = (None if place is None else Path(place) for place in (code, folder))
@@ -335,20 +335,20 @@ def verify(
             findings = (*read.changed, *found.findings)
             return replace(found, phases=kept, findings=findings, left_out=found.left_out or left_out)
     except errors.DamagedResultError as error:
-        return Verification(path, (str(error),), NOTHING_ELSE)
+        return Verification(path, (str(error),), NO_OTHER_CHECKS)
 
 
-# values are checked before runs are computed again: if status and values disagree, every run would differ
+# check the values first: if status and values disagree, every repeated run would differ
 def _check_open_result(
     path: Path, groups: Mapping[str, xr.Dataset], phases: Mapping[str, ResultWithPlan], rerun: int, seed: int
 ) -> Verification:
-    """Check a result with intact bytes, as `verify` does, but leave `phases` empty."""
+    """Check the keys, run metadata and values of a result with intact bytes, and repeat some of its runs."""
     findings, unfit, runs = list[str](), list[str](), read_runs(path, groups)
     for phase, result in phases.items():
         wrong_keys = list(_check_keys(result))
         findings += [f"{phase}: {line}" for line in (*wrong_keys, *_check_completeness(result))]
         unfit += [f"{phase}: {line}" for line in _check_metadata(result)]
-        if not wrong_keys:  # runs of other keys are none of the plan
+        if not wrong_keys:  # runs with other keys are not in the plan
             unfit += [f"{phase}: {line}" for line in _check_contents(result, runs[phase])]
     if unfit:
         return Verification(path, (*findings, *unfit), "no run was computed again")
@@ -362,7 +362,7 @@ def _check_open_result(
 
 
 def _check_choices(phases: Mapping[str, ResultWithPlan], runs: Mapping[str, RunRecords]) -> Iterator[str]:
-    """Check that the runs of earlier phases lead to the choices in the file."""
+    """Check that the runs of the earlier phases give the choices in the file."""
     last = phases.get(MAIN)
     if last is None:
         yield "the main phase has no runs, because an earlier phase is not finished"
@@ -372,7 +372,7 @@ def _check_choices(phases: Mapping[str, ResultWithPlan], runs: Mapping[str, RunR
             yield f"the study has a {phase.name}, but the file has no runs of this phase"
         elif phase.choice is not None:
             table = RunTable(phases[phase.name].plan)
-            table.add(runs[phase.name])  # filled as in `run`, so that the same candidate wins a tie
+            table.add(runs[phase.name])  # same order as in `run`, so that the same candidate wins a tie
             try:
                 (chosen,) = choose_parameters(phase, table)
             except errors.PilotError as error:
@@ -389,16 +389,16 @@ def _check_choices(phases: Mapping[str, ResultWithPlan], runs: Mapping[str, RunR
                     yield f"the {phase.name}'s runs choose {join_values(names)} = {both}"
 
 
-# the sample depends only on the seed and the file, so that others can repeat a finding
+# the sample depends only on the seed and the file, so that anybody can repeat a finding
 def _draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> list[tuple[ResultWithPlan, int]]:
-    """Draw `sample` of the planned runs with the status ok, to compute them again."""
+    """Draw a random sample of the planned runs with the status ok."""
     pool = [
         (result, int(index))
         for result in phases.values()
         for index in np.flatnonzero(status_codes(result.data["run_status"]).ravel() == Status.ok)
     ]
     order = np.random.default_rng(seed).permutation(len(pool))
-    # runs with other keys than the study are left out: `_check_keys` reports them
+    # without runs that have keys of another study, which `_check_keys` reports
     fitting = (
         (result, index)
         for result, index in (pool[number] for number in order)
@@ -408,26 +408,26 @@ def _draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> 
 
 
 def _judge_rerun(run: Trial, stored: StoredRun, result: ResultWithPlan) -> tuple[str, list[str]]:
-    """Return a line about a run that was computed again, and a list with a line for each mistake."""
+    """Compare a repeated run with the stored run.  Return a line about the run, and one line for each mistake."""
     line = f"{result.phase} run {run.point}"
     if run.status != Status.ok:
         return f"{line}: {run.message}", [f"{line} is ok in the file, but not when computed again: {run.message}"]
     if not stored.differences:
         return f"{line}: equal bit for bit", []
-    # with the same versions every difference is a mistake
+    # with equal versions, each difference is a mistake
     if not stored.software:
         return f"{line}: differs", [f"{line}, computed again: {each.describe()}" for each in stored.differences]
     declared = result.study.method.variables
     judgeable = [each for each in stored.differences if each.name not in declared or declared[each.name].is_determined]
     largest = max((each.relative for each in judgeable), default=0.0)
-    # `not <=`, so that NaN counts as a mistake
+    # with `not <=`, NaN counts as a mistake
     wrong = [each for each in judgeable if not each.relative <= OTHER_SOFTWARE_TOLERANCE]
     line += f": relative difference at most {largest:.1e} with other software ({stored.software})"
     return line, [f"{line}: {each.describe()}" for each in wrong]
 
 
 def _check_contents(result: ResultWithPlan, runs: RunRecords) -> Iterator[str]:
-    """Check the attributes, coordinates and values of a result against its study and its runs."""
+    """Compare the attributes, coordinates and values of a result with its study and its runs."""
     data, table = result.data, RunTable(result.plan)
     table.add(runs)
     wanted = to_dataset(table, result.study)
@@ -435,7 +435,7 @@ def _check_contents(result: ResultWithPlan, runs: RunRecords) -> Iterator[str]:
     for key, value in wanted.attrs.items():
         if key not in data.attrs:
             yield f"the attribute `{key}` is missing"
-        elif key in SETTLED_ATTRIBUTES and data.attrs[key] != value:
+        elif key in STUDY_ATTRIBUTES and data.attrs[key] != value:
             yield f"the attribute `{key}` must be {errors.shorten(value)}, got {errors.shorten(data.attrs[key])}"
     for name in wanted.variables:
         if name not in data.variables:
@@ -453,7 +453,7 @@ def _compare_variables(name: str, data: xr.Dataset, wanted: xr.Dataset) -> Itera
     if ours.sizes != theirs.sizes:
         yield f"`{name}` must have the dimensions {dict(theirs.sizes)}, got {dict(ours.sizes)}"
         return
-    for slab in iterate_slabs(ours.shape):  # a variable may be larger than memory
+    for slab in iterate_slabs(ours.shape):  # a variable can exceed the memory
         one, other = ours[slab].values, theirs[slab].values
         if one.dtype.kind in "OUS" or other.dtype.kind in "OUS":
             one, other = one.astype(str), other.astype(str)
@@ -466,7 +466,7 @@ def _compare_variables(name: str, data: xr.Dataset, wanted: xr.Dataset) -> Itera
 
 
 def _check_keys(result: ResultWithPlan) -> Iterator[str]:
-    """Check that the run keys in the file equal the run keys of the study."""
+    """Compare the run keys in the file with the run keys of the study."""
     wanted, found = result.plan.keys.astype(str), result.keys.astype(str)
     wrong = np.flatnonzero(wanted != found)
     if wrong.size:
@@ -480,7 +480,7 @@ def _check_keys(result: ResultWithPlan) -> Iterator[str]:
 
 
 def _check_metadata(result: ResultWithPlan) -> Iterator[str]:
-    """Check that the status and the run metadata agree, because another program may have changed the file."""
+    """Check that the run metadata agree with the status of each run."""
     data, status = result.data, status_codes(result.data["run_status"])
     ok, has_run = status == Status.ok, status != Status.not_run
     wrong = {
@@ -490,17 +490,17 @@ def _check_metadata(result: ResultWithPlan) -> Iterator[str]:
         "have wrong `run_seconds`": has_run != np.isfinite(data["run_seconds"].values),
         "have a wrong `run_software`": has_run != (data["run_software"].values >= 0),
     }
-    # a user function may return a string of this name
+    # a user function may return a string with this name
     if "error" in data and data["error"].dims == data["run_status"].dims and data["error"].dtype.kind in "iufb":
         wrong["are ok, but have no finite `error`"] = ok & ~np.isfinite(data["error"].values.astype(float))
     yield from _count_wrong(result, wrong)
 
 
 def _check_completeness(result: ResultWithPlan) -> Iterator[str]:
-    """Check that every planned run has a status in `ATTEMPTED`."""
+    """Check that all planned runs have a status of a complete result."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
     status, count = status_codes(result.data["run_status"]), np.count_nonzero(planned)
-    missing = {f"of {count} are {each.name}": planned & (status == each) for each in Status if each not in ATTEMPTED}
+    missing = {f"of {count} are {each.name}": planned & (status == each) for each in Status if each not in END_STATUSES}
     yield from _count_wrong(result, missing, remedy=". Compute them with `evogt run --retry-failed`.")
 
 

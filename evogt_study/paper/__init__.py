@@ -1,7 +1,7 @@
-"""Reproduction of the paper, with published and computed numbers side by side.
+"""Reproduce the paper, and compare each published number with the computed number.
 
-- `published`: each published number, the study that computes it, and the printed digits that a value confirms
-- `report`: reads studies and results, compares them, and writes the report and figures
-- `board`: comparison of many methods on problems of other publications
-- `command`: the command `evogt reproduce`
+- `published` finds the study of each published number, and judges the computed number.
+- `report` reads studies and results, and writes the report and figures.
+- `board` compares many methods on problems of other publications.
+- `command` defines the command `evogt reproduce`.
 """

@@ -1,7 +1,7 @@
-"""Comparison of several methods on published problems, at equal time and at equal error.
+"""Compare several methods on published problems, at equal time and at equal error.
 
-A study in studies/board has the axes `method`, `level` and `seed`.  The variables are `error`, `error_joint` (all
-fields in one norm), `seconds` (CPU time), `unknowns` and `reference_error`.  Published values appear only in the table.
+A study in studies/board has the axes `method`, `level` and `seed`.  Its variables are `error`, `error_joint` (all
+fields in one norm), `seconds` (CPU time), `unknowns` and `reference_error`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from evogt_study.paper.published import OWN, Results, read_csv
 
 MEASURES = ["unknowns", "error", "error_joint", "seconds"]
 ROWS = "<!-- all rows -->"
-"""Separator between the summary and the tables of the rows, for pages that include one part."""
+"""Separator between the summary and the tables of the problems, for pages that include only one part."""
 SUMMARY = (
     "problem", "published best", "gtransnet: error", "in one norm", "CPU s", "best other: error in no more seconds",
     "gtransnet over best other", "fastest other: CPU s for no more error", "error of reference",
@@ -28,14 +28,14 @@ METHODS = ("method", "unknowns", "error", "CPU s", "least error in no more secon
 
 
 class BoardRow(NamedTuple):
-    """Published value and source of one problem, and medians over the seeds for each method and level."""
+    """Published value and source of one problem, and medians over the seeds by method and level."""
 
     published: Mapping[str, str]
     levels: pd.DataFrame
     reference_error: float
 
     def compare_methods(self) -> pd.DataFrame:
-        """Return the best level of each method, with its least error and time against the best level of `OWN`."""
+        """Return the best level of each method, compared with the best level of the method `OWN`."""
         levels = self.levels
         best = levels.loc[levels.groupby("method", sort=False)["error"].idxmin()].set_index("method")
         own = best.loc[OWN]
@@ -45,12 +45,12 @@ class BoardRow(NamedTuple):
 
 
 def check_board(folder: Path) -> list[dict[str, str]]:
-    """Return the rows of the file board.csv.  Raises InputError if the file cannot be read."""
+    """Read the published values in the file board.csv.  An unreadable file raises InputError."""
     return read_csv(folder / "board.csv", "study", "problem", "published", "by", "source", "note")
 
 
 def read_board(published: Sequence[Mapping[str, str]], results: Results) -> list[BoardRow]:
-    """Return a row for each published problem among the results.  Raises InputError for a result of another study."""
+    """Return a row for each published problem with a result.  Raises InputError for a result of another study."""
     rows = []
     for row in published:
         if (data := results.get(row["study"])) is None:
@@ -60,13 +60,13 @@ def read_board(published: Sequence[Mapping[str, str]], results: Results) -> list
         if missing or OWN not in data["method"].values:
             raise InputError(f"the result {row['study']} must have {missing or f'the method {OWN}'}")
         medians = data[MEASURES].median("seed").reset_coords(drop=True).to_dataframe(dim_order=["method", "level"])
-        levels = medians.reset_index().dropna(subset=["error"])  # a level with no run that is ok is NaN
+        levels = medians.reset_index().dropna(subset=["error"])  # NaN for a level without a successful run
         rows.append(BoardRow(row, levels, float(data["reference_error"].max())))
     return rows
 
 
 def summarise_board(rows: Sequence[BoardRow]) -> list[list[str]]:
-    """Return the cells of the summary, with one row for each problem."""
+    """Return the cells of the summary table, with one row for each problem."""
     body = []
     for row in rows:
         table, value, levels = row.compare_methods(), row.published["published"], row.levels
@@ -85,7 +85,7 @@ def summarise_board(rows: Sequence[BoardRow]) -> list[list[str]]:
 
 
 def format_board(rows: Sequence[BoardRow]) -> str:
-    """Return Markdown with the summary and one table for each problem with the best level of each method."""
+    """Return Markdown with the summary, and a table of the best levels of all methods for each problem."""
     summary = render_table(SUMMARY, summarise_board(rows), "markdown")
     parts = ["<!-- made by: evogt reproduce --board -->", summary, ROWS]
     for row in rows:
@@ -105,7 +105,7 @@ def format_board(rows: Sequence[BoardRow]) -> str:
 
 
 def list_levels(rows: Sequence[BoardRow]) -> str:
-    """Return one row for each method and level as CSV."""
+    """Return CSV with one row for each problem, method and level."""
     header = ["study", "method", *MEASURES, "published", "source"]
     body = [
         [row.published["study"], level["method"], f"{level['unknowns']:.0f}", f"{level['error']:.6g}",
@@ -117,5 +117,5 @@ def list_levels(rows: Sequence[BoardRow]) -> str:
 
 
 def _show(value: float, form: str = ".1e") -> str:
-    """Return a number with a short power of ten, such as 1.0e-4, or a dash for NaN."""
+    """Format a number with a short power of ten, such as "1.0e-4", or NaN as a dash."""
     return "—" if math.isnan(value) else f"{value:{form}}".replace("e-0", "e-").replace("e+00", "")

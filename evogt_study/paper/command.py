@@ -1,6 +1,6 @@
-"""The command `evogt reproduce`.
+"""Define the command `evogt reproduce`.
 
-The command starts workers before it imports the code of the computation.  These imports take a second.
+The command starts workers before the imports for the computation, which take a second.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def reproduce(
 
     found = read_studies(studies)
     with handle_signals(), connect_to_scheduler(scheduler, scheduler_file) as client:
-        # before the runs, which take hours
+        # check before the runs, which take hours
         if board:
             compare = partial(compare_methods, check_board(published))
         else:

@@ -1,7 +1,7 @@
-"""Each published number of the paper, the study that computes it, and the verdict on the computed number.
+"""Judge each published number of the paper by the number that a study computes.
 
-A CSV file in data/published holds the numbers of one table or of a passage of text, as printed.  Each row has one
-number.  `find_calculation` returns the variables and the function that compute a row.  It never sees printed values.
+A CSV file in data/published holds the printed numbers of one table or of a passage of text, one number in each row.
+`find_calculation` returns the function and the variables that compute the number of a row.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from evogt_study.pde.methods.declarations import VARIABLES
 from evogt_study.schema.variables import Status, status_codes
 
 KNOWN = "known_differences"
-"""Name of the CSV file with the known differences and their explanations."""
-CLAIMED = ("reference_tolerance", "cross_grid", "allen_cahn_reference", "claims")
-"""Names of the CSV files whose numbers `CLAIMS` computes."""
+"""Name of the CSV file that explains the known differences."""
+CLAIM_FILES = ("reference_tolerance", "cross_grid", "allen_cahn_reference", "claims")
+"""Names of the CSV files with numbers from the text, which `CLAIMS` computes."""
 TABLES = (
     "oscillatory_1d", "target_1d", "p1_fem", "feature_count", "conditioning", "threshold", "quadrature",
     "temporal_convergence", "reference_tolerance", "space_time_diagnostic", "operator_2d", "nonseparable_2d",
@@ -38,19 +38,19 @@ _STUDIES = {
     "p1_fem": "p1_fem_{problem}", "conditioning": "oscillatory_1d", "temporal_convergence": "temporal_{problem}",
     "space_time_diagnostic": "{method}", "gamma_selected": "{study}",
 }  # fmt: skip
-"""Studies of the CSV files that do not have the name of their study.  The labels of a row complete the name."""
+"""Name of the study for each CSV file with another name.  The labels of a row complete the name."""
 RENAMED = {
     "space_time_diagnostic": "space_time_regression", "temporal_convergence": "temporal_autonomous",
     "evolution": "space_time_evolution", "p1_fem_oscillatory_1d": "p1_fem_oscillatory",
     "p1_fem_target_1d": "p1_fem_target",
 }  # fmt: skip
-"""Names of studies by their names in the labels."""
+"""Names of studies by the value of the label `study`."""
 OWN = "gtransnet"
-VECTORS = ("mode", "node")
-"""Dimensions of the vectors that one run returns."""
+VECTOR_DIMS = ("mode", "node")
+"""Names of the dimensions of vectors that a run returns."""
 UNRESOLVED = 2.22e-16  # tab:diagnostics: sigma_min(M_q) <= eps_mach sigma_max(M_q)
 Results = Mapping[str, xr.Dataset]
-"""Results by the name of the study, and results of pilots by "NAME/pilot"."""
+"""Mapping from the name of a study, or "NAME/pilot" for its pilot, to the result."""
 Labels = Mapping[str, str]
 
 
@@ -58,7 +58,7 @@ Labels = Mapping[str, str]
 
 
 class Verdict(StrEnum):
-    """Relation of a computed value to a printed value."""
+    """Verdict on the agreement of a computed value with a printed value."""
 
     all_digits = "agrees in all printed digits"
     one_unit = "within one unit of the last digit"
@@ -67,7 +67,7 @@ class Verdict(StrEnum):
 
 
 class Measure(StrEnum):
-    """Meaning of a published number: digits, order of magnitude (for rounding errors) or upper bound."""
+    """Property of a published number to compare: all digits, the order of magnitude or an upper bound."""
 
     digits = "digits"
     order = "order"
@@ -76,7 +76,7 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """One published number, with its CSV file, its table in the paper or "text", its labels and its printed text."""
+    """Published number, with its CSV file, its table in the paper, its labels and its printed text."""
 
     file: str
     table: str
@@ -86,7 +86,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Entry(Row):
-    """A published number with the computed number and the verdict.  `known` explains a known difference."""
+    """Published number with the computed number and the verdict.  `known` explains a known difference."""
 
     computed: float | str
     measure: Measure
@@ -97,7 +97,7 @@ class Entry(Row):
 
     @property
     def relative_difference(self) -> float:
-        """Value of (computed - published) / |published|, or NaN for a string and for zero."""
+        """Relative difference (computed - published) / |published|, or NaN for strings and zero."""
         published = to_number(self.published)
         if isinstance(self.computed, str) or not published:
             return math.nan
@@ -105,17 +105,17 @@ class Entry(Row):
 
     @property
     def is_known(self) -> bool:
-        """True if the number differs and the list of known differences explains the difference."""
+        """True if the list of known differences explains the difference of the numbers."""
         return self.verdict is Verdict.differs and bool(self.known)
 
     @property
     def agrees(self) -> bool:
-        """True if the number does not differ or its difference is known."""
+        """True if the computed number agrees with the published number, or the difference is known."""
         return self.verdict is not Verdict.differs or self.is_known
 
 
 def to_number(text: str) -> float | None:
-    """Return a printed number, or None for a string such as "singular"."""
+    """Parse a printed number, or return None for a string such as "singular"."""
     try:
         return float(text)
     except ValueError:
@@ -133,7 +133,7 @@ def find_last_digit(text: str) -> float:
 
 
 def find_measure(row: Row) -> Measure:
-    """Return the measure of a number.  The measure of rounding errors is their order of magnitude."""
+    """Return the property of a published number to compare.  For rounding errors, this is the order of magnitude."""
     variable = row.labels["variable"]
     if "upper bound" in variable:
         return Measure.bound
@@ -142,11 +142,11 @@ def find_measure(row: Row) -> Measure:
 
 
 def judge_value(published: str, computed: float | str, measure: Measure = Measure.digits) -> Verdict:
-    """Return the verdict on a printed number or string.
+    """Compare a computed value with a printed number or string, and return the verdict.
 
     "All digits" means that the computed value rounds to the printed value.  "One unit" means that the computed value
-    rounds to a neighbour of the printed value.  "Same order" means that the values differ by less than half a decade,
-    if the measure is the order.
+    differs by one unit of the last printed digit.  "Same order" requires the measure `order`, and means that the values
+    differ by less than half a decade.
     """
     if isinstance(computed, str):
         return Verdict.all_digits if computed == published else Verdict.differs
@@ -156,20 +156,20 @@ def judge_value(published: str, computed: float | str, measure: Measure = Measur
     if measure is Measure.bound:
         return Verdict.all_digits if computed <= target else Verdict.differs
     units = abs(computed - target) / find_last_digit(published)
-    if units <= 0.5 * (1.0 + 1e-9):  # a value on the half unit may round up or down
+    if units <= 0.5 * (1.0 + 1e-9):  # exactly half a unit may round up or down
         return Verdict.all_digits
     if measure is Measure.order:
-        # zero and numbers of different signs have no ratio in decades
+        # no ratio for zero and for numbers of different signs
         near = computed * target > 0.0 and abs(math.log10(computed / target)) < 0.5
         return Verdict.same_order if near else Verdict.differs
     return Verdict.one_unit if units <= 1.5 * (1.0 + 1e-9) else Verdict.differs
 
 
-# --- functions of variables, each of which computes a published number ------------------------------------------------
+# --- functions that compute a published number ------------------------------------------------
 
 
-class Computed(NamedTuple):
-    """A computed number or string, with its numbers of ok and planned runs."""
+class ComputedNumber(NamedTuple):
+    """ComputedNumber number or string, with the numbers of ok and planned runs."""
 
     value: float | str
     n_ok: int
@@ -177,17 +177,17 @@ class Computed(NamedTuple):
 
 
 def compute_statistic(values: xr.DataArray, statistic: str = "mean") -> float:
-    """Return a statistic of unrounded values over all dimensions.  The name of the statistic is from the paper."""
+    """Compute the statistic of a published number over all dimensions."""
     if statistic == "max" or not values.dims:
         return float(values.max())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IncompleteWarning)  # `n_ok` has this information
+        warnings.simplefilter("ignore", IncompleteWarning)  # `n_ok` gives the number of runs
         found = summary(values.reset_coords(drop=True), over=[str(dim) for dim in values.dims], statistics=[statistic])
     return float(found[statistic])
 
 
 def _compute_gain(*pair: xr.DataArray, gain: str) -> float:
-    """Return the gain T/G, the ratio of unrounded statistics of two dictionaries."""
+    """Return the gain T/G, which is the ratio of a statistic of two dictionaries."""
     first, second = (compute_statistic(each, {"gain": "mean", "median_gain": "median"}[gain]) for each in pair)
     return first / second
 
@@ -207,11 +207,11 @@ def _compute_order(before: xr.DataArray, error: xr.DataArray) -> float:
     return math.log2(float(before) / float(error))
 
 
-def _read_choice(gamma: xr.DataArray, keys: xr.DataArray, status: xr.DataArray) -> Computed:
-    """Return gamma as a string, so that it must be equal, with the runs of the pilot that chose it."""
+def _read_choice(gamma: xr.DataArray, keys: xr.DataArray, status: xr.DataArray) -> ComputedNumber:
+    """Return the chosen gamma as a string, so that the comparison is exact, and the run counts of its pilot."""
     planned = keys != ""
     ok = planned & (status_codes(status) == Status.ok)
-    return Computed(f"{float(gamma):g}", int(ok.sum()), int(planned.sum()))
+    return ComputedNumber(f"{float(gamma):g}", int(ok.sum()), int(planned.sum()))
 
 
 def _count_below_elements(oscillatory: xr.DataArray, target: xr.DataArray, *elements: xr.DataArray) -> float:
@@ -243,24 +243,24 @@ def _find_largest(*values: xr.DataArray) -> float:
 
 
 def _compute_difference(values: xr.DataArray, reference: xr.DataArray) -> float:
-    """Return the relative weighted L2 difference of the vectors of two runs."""
+    """Return the relative weighted L2 difference between the vectors of two runs."""
     weights = values.coords.get("weight", 1.0)
     return math.sqrt(float((weights * (values - reference) ** 2).sum()) / float((weights * reference**2).sum()))
 
 
 def _compare_refined(errors: xr.DataArray, defects: xr.DataArray) -> float | str:
-    """Return the largest |e_fine - e| / e.  In 2-D, the given case must have the largest stiffness defect."""
+    """Return the largest |e_fine - e| / e.  In two dimensions, the case must have the largest stiffness defect."""
     if "epsilon" not in errors.dims and np.isfinite(defects.values).any():
         worst = defects.isel(defects.argmax(...))
         if any(str(errors[name].item()) != str(worst[name].item()) for name in ("epsilon", "dictionary", "seed")):
             return "another case has the largest defect"
-    coarse, fine = errors.isel(quadrature=0), errors.isel(quadrature=1)  # the first rule is the rule of the study
+    coarse, fine = errors.isel(quadrature=0), errors.isel(quadrature=1)  # the study uses the first quadrature rule
     return float((abs(fine - coarse) / coarse).max())
 
 
-# --- the variables of each published number ---------------------------------------------------------------------------
+# --- variables of the published numbers ---------------------------------------------------------------------------
 
-Function = Callable[..., float | str | Computed]
+Function = Callable[..., float | str | ComputedNumber]
 _FAMILIES = ("oscillatory_1d", "target_1d", "p1_fem_oscillatory", "p1_fem_target")
 _IN_SPACE = ("operator_2d", "nonseparable_2d", "nonseparable_3d")
 _COMPARED = ("oscillatory_1d", "target_1d", *_IN_SPACE, "allen_cahn_2d")
@@ -307,18 +307,18 @@ CLAIMS: Mapping[str, tuple[Function, *tuple[str, ...]]] = {
     "relative difference dt=0.002 vs dt=0.001 on 320^2": (_compute_difference, _GRIDS[1], _GRIDS[2]),
     "relative difference 160^2, dt=0.002 vs 320^2, dt=0.001": (_compute_difference, _GRIDS[0], _GRIDS[2]),
 }  # fmt: skip
-"""Function that computes each number of the text, by variable, with its arguments as "STUDY VARIABLE AXIS=VALUE"."""
+"""Function and arguments, such as "STUDY VARIABLE AXIS=VALUE", that compute each number of the text."""
 
 
 class StudyVariable(NamedTuple):
-    """Variable of a study at some axis values.  Labels that are no axis of the variable have no effect."""
+    """Variable of a study at selected axis values.  Labels that are not an axis have no effect."""
 
     study: str
     variable: str
     labels: Labels
 
     def read(self, results: Results) -> xr.DataArray | None:
-        """Return the values, NaN if no run returned the variable, or None if a label is not on its axis."""
+        """Read the values from the results.  Return NaN without a value, or None for an unknown axis value."""
         data, variable = results[self.study], self.variable
         if variable not in data and variable not in VARIABLES:
             raise InputError(f"unknown variable {variable!r}")
@@ -333,9 +333,9 @@ class StudyVariable(NamedTuple):
 
 
 def find_calculation(row: Row, results: Results | None = None) -> tuple[Function, list[StudyVariable]]:
-    """Return the function of a published number and its arguments.  A shape parameter has the runs of its pilot."""
+    """Return the function and the arguments that compute a published number."""
     labels, variable = dict(row.labels), row.labels["variable"]
-    if row.file in CLAIMED:
+    if row.file in CLAIM_FILES:
         function, *texts = CLAIMS[variable]
         parts = [text.split() for text in texts]
         return function, [
@@ -349,7 +349,7 @@ def find_calculation(row: Row, results: Results | None = None) -> tuple[Function
         return _read_choice, [StudyVariable(place, name, labels) for place, name in places]
     if row.file == "operator_2d":
         labels["modulation"] = {"fixed": "0", "time_dependent": "1"}[labels["operator"]]
-    if "/" in labels.get("dictionary", ""):  # two dictionaries, "transnet/gtransnet"
+    if "/" in labels.get("dictionary", ""):  # a pair of dictionaries, such as "transnet/gtransnet"
         pair = [
             StudyVariable(study, variable, {**labels, "dictionary": each}) for each in labels["dictionary"].split("/")
         ]
@@ -357,7 +357,7 @@ def find_calculation(row: Row, results: Results | None = None) -> tuple[Function
     if variable in ("raw_condition", "raw_unresolved"):
         function = _count_unresolved if variable == "raw_unresolved" else _describe_condition
         return function, [StudyVariable(study, "raw_resolution", labels)]
-    if variable == "observed_order":  # the step in the paper halves from row to row
+    if variable == "observed_order":  # in the paper, the step size halves from row to row
         before = {**labels, "dt": repr(2.0 * float(labels["dt"]))}
         return _compute_order, [StudyVariable(study, "coefficient_error", each) for each in (before, labels)]
     return partial(compute_statistic, statistic=labels.get("statistic", "mean")), [
@@ -366,7 +366,7 @@ def find_calculation(row: Row, results: Results | None = None) -> tuple[Function
 
 
 def judge_numbers(rows: Sequence[Row], results: Results, known: Sequence[KnownDifference] = ()) -> list[Entry]:
-    """Return an entry for each published number in the `results`.  Raises InputError for a row with unknown labels."""
+    """Judge each published number with a result.  Raises InputError for a row with unknown labels."""
     entries = []
     for row in rows:
         try:
@@ -377,15 +377,15 @@ def judge_numbers(rows: Sequence[Row], results: Results, known: Sequence[KnownDi
             if len(arrays) < len(sources):
                 continue
             made = function(*arrays)
-        except (KeyError, ValueError) as error:  # no table has these labels
+        except (KeyError, ValueError) as error:  # invalid labels
             raise InputError(f"cannot read the published number {row.labels} of {row.file}: {error!r}") from None
-        if not isinstance(made, Computed):
-            finite = [(abs(each) < np.inf).any([dim for dim in each.dims if dim in VECTORS]) for each in arrays]
-            made = Computed(made, sum(int(each.sum()) for each in finite), sum(each.size for each in finite))
+        if not isinstance(made, ComputedNumber):
+            finite = [(abs(each) < np.inf).any([dim for dim in each.dims if dim in VECTOR_DIMS]) for each in arrays]
+            made = ComputedNumber(made, sum(int(each.sum()) for each in finite), sum(each.size for each in finite))
         measure, reason = find_measure(row), ""
         verdict = judge_value(row.published, made.value, measure)
         if made.n_ok < made.n_planned:
-            verdict = Verdict.differs  # a statistic of fewer runs is another number
+            verdict = Verdict.differs  # a statistic over fewer runs is not comparable
         elif verdict is Verdict.differs:
             reason = next((each.explanation for each in known if each.explains(row, made.value)), "")
         facts = (made.value, measure, verdict, made.n_ok, made.n_planned, reason)
@@ -397,9 +397,9 @@ def judge_numbers(rows: Sequence[Row], results: Results, known: Sequence[KnownDi
 
 
 def read_published(folder: Path) -> list[Row]:
-    """Read all published numbers of `folder`, in the order of `TABLES`.  Raises InputError for a missing file."""
+    """Read all published numbers in a folder, in the order of the paper.  Raises InputError for a missing file."""
     rows, columns = [], ("table", "source", "value")
-    place = ("study", "epsilon")  # in the table of shape parameters, whose other columns are dictionaries
+    place = ("study", "epsilon")  # in the table of shape parameters, all other columns are dictionaries
     for name in TABLES:
         if name == "gamma_selected":
             for raw in read_csv(folder / f"{name}.csv", *place):
@@ -414,7 +414,7 @@ def read_published(folder: Path) -> list[Row]:
 
 
 def read_csv(path: Path, *needed: str) -> list[dict[str, str]]:
-    """Read the rows of a CSV file with the columns `needed`.  An InputError names the file and the line."""
+    """Read the rows of a CSV file that must have the columns `needed`.  An InputError names the line."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
@@ -436,7 +436,7 @@ def read_csv(path: Path, *needed: str) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class KnownDifference:
-    """Known difference of some entries of a file, with the computed value and the explanation."""
+    """Known difference of some published numbers, with the computed value and the explanation."""
 
     file: str
     labels: Labels
@@ -444,15 +444,15 @@ class KnownDifference:
     explanation: str
 
     def explains(self, row: Row, computed: float | str) -> bool:
-        """Return True if a row is one of these entries and has the known value."""
+        """Return True if the known difference applies to a published number and its computed value."""
         named = self.file == row.file and all(row.labels.get(key) == text for key, text in self.labels.items())
         return named and judge_value(self.computed, computed) is Verdict.all_digits
 
 
 def read_known_differences(folder: Path) -> list[KnownDifference]:
-    """Read the list of known differences from its CSV file.  Raises InputError if it names an unknown file.
+    """Read the list of known differences from its CSV file.  Raises InputError for an unknown file name.
 
-    The file has the columns file, entries ("k=8; statistic=mean"), computed and explanation.
+    The columns are file, entries (such as "k=8; statistic=mean"), computed and explanation.
     """
     path, found = folder / f"{KNOWN}.csv", []
     for row in read_csv(path, "file", "entries", "computed", "explanation"):

@@ -1,4 +1,4 @@
-"""Read studies and results, compare the results with published numbers, and write report and figures."""
+"""Compare results with the published numbers of the paper, and write a report with figures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TITLE = "The paper's published numbers, computed again"
 COMMAND = "evogt reproduce studies/paper"
-EXTRA_DIGITS = 3  # of a computed value beyond the printed digits, to show its rounding
+EXTRA_DIGITS = 3  # number of digits of a computed value after the printed digits
 CSV_COLUMNS = (
     "file", "table", "labels", "published", "computed", "relative_difference", "measure", "verdict", "known",
     "n_ok", "n_planned",
@@ -37,13 +37,13 @@ PHRASES = {
     Verdict.same_order: ("in order of magnitude",) * 2,
     Verdict.differs: ("differs", "differ"),
 }
-SPEAKING = frozenset({"dictionary", "method", "problem", "variable", "statistic"})
-"""Labels with values that are clear without the name of the label."""
+CLEAR_LABELS = frozenset({"dictionary", "method", "problem", "variable", "statistic"})
+"""Names of labels with values that are clear without the name."""
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Text for the terminal, files by name, and a conclusion that `holds` if all numbers agree and all runs are ok."""
+    """Texts and files of a reproduction.  `holds` is true if all numbers agree and all runs are ok."""
 
     text: str
     files: Mapping[str, bytes]
@@ -52,7 +52,7 @@ class Reproduction:
 
 
 def read_studies(paths: Iterable[Path]) -> list[Study]:
-    """Return the studies of files and folders, in the order of their names.  Raises InputError if there is none."""
+    """Read the studies in files and folders, in the order of their names.  Raises InputError if there is no study."""
     files: list[Path] = []
     for path in paths:
         if not path.exists():
@@ -62,16 +62,16 @@ def read_studies(paths: Iterable[Path]) -> list[Study]:
             )
         files += sorted(path.glob("*.toml")) if path.is_dir() else [path]
     if not files:
-        raise InputError("`STUDIES` must be study files or folders with study files, got none")
+        raise InputError("`STUDIES` must be study files or folders with study files, got none. Name a study file.")
     studies = [Study.from_file(file) for file in files]
     ((name, count),) = Counter(study.name for study in studies).most_common(1)
     if count > 1:
-        raise InputError(f"`STUDIES` must have different names, got {name!r} twice")
+        raise InputError(f"`STUDIES` must have different names, got {name!r} twice. Rename one study.")
     return studies
 
 
 def read_results(paths: Iterable[Path]) -> Results:
-    """Read result files.  The key of a main phase is the name of the study, and the key of a pilot is "NAME/pilot"."""
+    """Read result files by name of the study, and their pilots by "NAME/pilot"."""
     return {
         path.stem if phase == MAIN else f"{path.stem}/{phase}": data
         for path in paths
@@ -80,21 +80,21 @@ def read_results(paths: Iterable[Path]) -> Results:
 
 
 def count_failures(results: Results) -> tuple[int, str]:
-    """Return the number of planned runs that are not ok, and a text such as "118 runs, 0 not ok"."""
+    """Count the planned runs that are not ok.  Return the number, and a text such as "118 runs, 0 not ok"."""
     planned = [status_codes(data["run_status"])[data["run_key"].values != ""] for data in results.values()]
     failures = sum(int(np.count_nonzero(each != Status.ok)) for each in planned)
     return failures, f"{sum(each.size for each in planned)} runs, {failures} not ok"
 
 
 def judge_results(rows: Sequence[Row], known: Sequence[KnownDifference], results: Results) -> Reproduction:
-    """Judge every published number that the results contain, and draw the figures of the paper."""
-    from evogt_study.plots.style import encode_figure  # 0.4 s, with matplotlib, after the runs
+    """Judge each published number with a result, and draw the figures of the paper."""
+    from evogt_study.plots.style import encode_figure  # slow (0.4 s), so only after the runs
     from evogt_study.publishing.report import PROVENANCE
 
     entries = judge_numbers(rows, results, known)
     failures, counts = count_failures(results)
     figures = draw_figures(results)
-    versions = {}  # all different values of each attribute of the results
+    versions = {}  # different values of each attribute
     for attribute, name in PROVENANCE.items():
         values = sorted({str(data.attrs[attribute]) for data in results.values() if attribute in data.attrs})
         versions[name] = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else "; ".join(values)
@@ -105,13 +105,13 @@ def judge_results(rows: Sequence[Row], known: Sequence[KnownDifference], results
     }
     conclusion = f"{counts}; {summarise(entries)}"
     if len(entries) < len(rows):
-        conclusion += f"\n{len(rows) - len(entries)} published numbers belong to studies that were not given"
+        conclusion += f"\n{len(rows) - len(entries)} published numbers belong to other studies"
     holds = all(entry.agrees for entry in entries) and not failures
     return Reproduction(to_terminal(entries), files, conclusion, holds)
 
 
 def compare_methods(published: Sequence[Mapping[str, str]], results: Results) -> Reproduction:
-    """Return tables that compare the methods of the board."""
+    """Return the tables that compare several methods on published problems."""
     rows = read_board(published, results)
     failures, counts = count_failures(results)
     files = {"board.md": format_board(rows).encode(), "board.csv": list_levels(rows).encode()}
@@ -119,7 +119,7 @@ def compare_methods(published: Sequence[Mapping[str, str]], results: Results) ->
 
 
 def draw_figures(results: Results) -> list[PlottedFigure]:
-    """Draw each of the two figures of the paper if the results contain its studies."""
+    """Draw the two figures of the paper, if their studies have results."""
     from evogt_study.plots.catalogue import draw_kind
     from evogt_study.plots.groups import PlotRequest
 
@@ -137,7 +137,7 @@ def draw_figures(results: Results) -> list[PlottedFigure]:
 
 
 def compare_energies(results: Results) -> xr.Dataset:
-    """Return energy over initial energy of the finite differences and of GTransNet with seed 0."""
+    """Return the energy divided by the initial energy, for finite differences and for GTransNet with seed 0."""
     reference = results["allen_cahn_reference"].sel(points=160, dt=0.002)
     run = results["allen_cahn_2d"].sel(dictionary="gtransnet", seed=0)
     energies = [each["free_energy_history"].reset_coords(drop=True) for each in (reference, run)]
@@ -153,7 +153,7 @@ def compare_energies(results: Results) -> xr.Dataset:
 
 
 def summarise(entries: Sequence[Entry]) -> str:
-    """Return one sentence, such as "3 published numbers: 2 agree in all printed digits, 1 differs (known)"."""
+    """Return a summary such as "3 published numbers: 2 agree in all printed digits, 1 differs (known)"."""
     if not entries:
         return "no published numbers"
     numbers = Counter(entry.verdict for entry in entries)
@@ -174,9 +174,9 @@ def summarise(entries: Sequence[Entry]) -> str:
 
 
 def format_computed(published: str, computed: float | str) -> str:
-    """Return the computed value in the format of the published value, with three more digits.
+    """Format a computed value like the published value, with three more digits.
 
-    An integer has no decimals if the paper prints an integer.  A value far from the printed form has a power of ten.
+    If the paper prints an integer, an integer has no decimals.  A much larger or smaller value has a power of ten.
 
     >>> format_computed("4.50e-2", 0.0449683), format_computed("99.8", 99.7654321), format_computed("20", 20.0)
     ('4.49683e-2', '99.7654', '20')
@@ -196,13 +196,13 @@ def format_computed(published: str, computed: float | str) -> str:
 
 
 def _format_power(value: float, form: str) -> str:
-    """Return a number with a short power of ten, "4.50e-2" for "4.50e-02"."""
+    """Format a number with a short power of ten, such as "4.50e-2" instead of "4.50e-02"."""
     mantissa, _, power = f"{value:{form}}".partition("e")
     return f"{mantissa}e{int(power)}"
 
 
 def sort_disagreements(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries that do not agree in all digits, with unexplained differences first."""
+    """Return the entries that do not agree in all digits, unexplained differences first."""
     order = [Verdict.differs, Verdict.one_unit, Verdict.same_order]
     rest = [entry for entry in entries if entry.verdict in order]
     # entries with equal keys stay in the order of the paper
@@ -210,12 +210,12 @@ def sort_disagreements(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def list_explanations(entries: Sequence[Entry]) -> list[str]:
-    """Return the different explanations of known differences, each as one line."""
+    """Return the explanations of all known differences, each as one line and without repetition."""
     return list(dict.fromkeys(" ".join(entry.known.split()) for entry in sort_disagreements(entries) if entry.known))
 
 
 def count_by_file(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
-    """Return the header, and one row for each file with the number of entries by verdict."""
+    """Count the entries of each file by verdict.  Return the header and the rows of a table."""
     header = ["file", "table", "numbers", "all digits", "one unit", "order", "differs"]
     body = []
     for file, own in _group_by_file(entries):
@@ -225,13 +225,13 @@ def count_by_file(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]
 
 
 def to_terminal(entries: Sequence[Entry]) -> str:
-    """Return plain text with a line for each file, the numbers that do not agree, and the explanations."""
+    """Return plain text with the counts of each file, all disagreements, and the explanations."""
     parts = [render_table(*count_by_file(entries), "text")]
     rest, notes = sort_disagreements(entries), list_explanations(entries)
     if rest:
         header = ["table", "number", "published", "computed", "rel. diff.", "verdict", "runs"]
         places = [
-            ", ".join(value if name in SPEAKING else f"{name}={value}" for name, value in entry.labels.items())
+            ", ".join(value if name in CLEAR_LABELS else f"{name}={value}" for name, value in entry.labels.items())
             for entry in rest
         ]
         body = [[each.table, place, *_describe_outcome(each, notes)] for each, place in zip(rest, places, strict=True)]
@@ -243,7 +243,7 @@ def to_terminal(entries: Sequence[Entry]) -> str:
 
 
 def to_markdown(entries: Sequence[Entry], provenance: Mapping[str, str], figures: Sequence[PlottedFigure] = ()) -> str:
-    """Return a summary, explanations, a table for each file, figures in PNG files, and provenance."""
+    """Return Markdown with a summary, explanations, a table for each file, figures and provenance."""
     overview = render_table(*count_by_file(entries), "markdown")
     parts = [f"# {TITLE}", f"{summarise(entries)}.", overview]
     notes = list_explanations(entries)
@@ -263,7 +263,7 @@ def to_markdown(entries: Sequence[Entry], provenance: Mapping[str, str], figures
 
 
 def to_csv(entries: Sequence[Entry]) -> str:
-    """Return CSV with one row for each number.  Computed values have full precision."""
+    """Return CSV with one row for each published number, and computed values in full precision."""
     body = [
         [
             entry.file, entry.table, "; ".join(f"{name}={value}" for name, value in entry.labels.items()),
@@ -286,7 +286,7 @@ def _list_tables(entries: Sequence[Entry]) -> str:
 
 
 def _describe_outcome(entry: Entry, notes: Sequence[str]) -> list[str]:
-    """Return the cells of an entry from "published" to "runs".  The verdict has the number of its explanation."""
+    """Return the cells "published" to "runs" of an entry, and the number of the explanation in the verdict."""
     difference = entry.relative_difference
     relative = _format_power(difference, "+.1e") if math.isfinite(difference) else "—"
     verdict = f"{entry.verdict} (known)" if entry.is_known else str(entry.verdict)

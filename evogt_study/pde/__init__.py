@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evogt_study.registry import lazy_names
+from evogt_study.registry import make_lazy_import
 
 if TYPE_CHECKING:
     from evogt_study.pde import problems
@@ -56,7 +56,7 @@ __all__ = [
     "evaluate_features", "problems", "solve",
 ]  # fmt: skip
 
-__getattr__ = lazy_names(__name__, __file__)
+__getattr__ = make_lazy_import(__name__, __file__)
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
-"""HTML pages of results, and deposits for a repository of research data.
+"""Write HTML pages of results, and deposits for a repository of research data.
 
-- `report`: the page of one result
-- `contents`: files of a deposit, with the software versions that computed the result
-- `publish`: writes a deposit with CITATION.cff and RO-Crate, and checks a deposit
+- `report` writes the HTML page of one result.
+- `contents` collects the files of a deposit and the software versions of its results.
+- `publish` writes or checks a deposit with CITATION.cff and RO-Crate.
 """

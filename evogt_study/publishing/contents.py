@@ -1,4 +1,4 @@
-"""Collect the contents of a deposit: each result with its study, the files that its runs need, and its packages."""
+"""Collect the contents of a deposit: results, studies, the files that the runs need, and lists of packages."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from evogt_study.study.model import PublicationTable
 from evogt_study.study.reading import SourceLocation
 from evogt_study.study.study import Study
 
-IN_WORDS = frozenset({"name", "title", "source", "publication"})
-"""Keys with text that names no file."""
+TEXT_KEYS = frozenset({"name", "title", "source", "publication"})
+"""Keys of a study whose texts never name files."""
 SPDX = "https://spdx.org/licenses/"
 _PACKAGE = "evogt-study"
-NO_PACKAGES = frozenset({"python", "blas"})
-"""Names in the recorded versions that pip does not install."""
+NON_PACKAGES = frozenset({"python", "blas"})
+"""Names in the recorded versions that are not packages of pip."""
 
 
 @dataclass(frozen=True, eq=False)
 class DepositedStudy:
-    """One result with the files `beside` it that its runs need, and the status of its runs by phase.
+    """One result of a deposit with its run counts by phase, and the files `beside` its study that the runs need.
 
     `result`, `text`, `page` and `lock` are paths in the deposit: result, study file, report and list of packages.
     """
@@ -61,7 +61,7 @@ class DepositedStudy:
 
 @dataclass(frozen=True, eq=False)
 class Deposit:
-    """Several results with one title, and the creators and terms that their studies name."""
+    """Results of a deposit, with its title, creators, license and other metadata."""
 
     title: str
     publication: PublicationTable
@@ -73,7 +73,7 @@ class Deposit:
 
 
 def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
-    """Collect the contents of a deposit.  Raises InputError if names or terms conflict or no result has creators."""
+    """Collect the contents of a deposit.  Raises InputError for conflicting names or metadata, or without creators."""
     ((name, count),) = Counter(path.stem for path in paths).most_common(1)
     if count > 1:
         raise InputError(f"`RESULT` must be files with different names, got two files named {name!r}. Rename one file.")
@@ -105,8 +105,8 @@ def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
 
 
 def collect_study(path: Path) -> DepositedStudy:
-    """Collect the contents for one result without an import of its study.  Raises ResultError."""
-    findings = verify(path).findings  # without `rerun`, it computes nothing
+    """Collect the contents of a deposit for one result, without importing its code.  Raises ResultError."""
+    findings = verify(path).findings  # `verify` without `rerun` executes no code
     if findings:
         raise ResultError(
             f"a result to publish must have no errors, got {path}: {findings[0]}. "
@@ -115,7 +115,7 @@ def collect_study(path: Path) -> DepositedStudy:
     with open_phases(path) as groups:
         study = read_recorded_study(path, groups[MAIN])
         attributes, name = {str(key): str(value) for key, value in groups[MAIN].attrs.items()}, path.stem
-        # a study in Python has no file, and some systems separate folders by a backslash
+        # a study in Python has no file, and paths may have backslashes
         file = PurePath(study.file.replace("\\", "/")).name
         return DepositedStudy(
             path, name, attributes.get("title") or name, study, attributes,
@@ -130,7 +130,7 @@ def collect_study(path: Path) -> DepositedStudy:
 
 
 def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
-    """Return the files that a study names or its code imports, by their path from its folder.  Raises ResultError."""
+    """Return the files that a study names or imports, by path from the folder of the study.  Raises ResultError."""
     folder, table = Path(study.file).parent, tomllib.loads(study.text)
     remedy = "publish it from the folder of `evogt run`, with the study file of that run"
     for code in study.spec.codes:
@@ -138,8 +138,8 @@ def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
         if code.kind is CodeKind.DECLARED and is_file and not code.is_pickled:
             find_code(result, code, None, folder, table.get("depends", []), remedy)
     found: dict[str, Path] = {}
-    stated = {key: each for key, each in table.items() if key not in IN_WORDS}
-    # the cells of tables in the text of the study: a column may name meshes or Python
+    stated = {key: each for key, each in table.items() if key not in TEXT_KEYS}
+    # a column of a table may contain names of meshes or Python files
     columns = {
         name: parse_table(lines, name, SourceLocation(study.file, TABLE_FILES))
         for name, lines in stated.get(TABLE_FILES, {}).items()
@@ -152,13 +152,13 @@ def find_files_beside(result: Path, study: Study) -> dict[str, Path]:
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
         try:
             whole = path.resolve(strict=True)
-        except (OSError, ValueError, RuntimeError):  # a formula is not a path, and links may form a loop
+        except (OSError, ValueError, RuntimeError):  # the text may be a formula, and links may form a loop
             continue
         if not whole.is_file():
             continue
         imported = find_imported_files(whole, read_source(whole), whole.parent).values() if path.suffix == ".py" else ()
         for each in (path, *imported):
-            # resolved, since a link or `..` may lead out of the folder
+            # resolve first, because a link or `..` may leave the folder
             inside = each.resolve()
             if not inside.is_relative_to(folder.resolve()):
                 raise ResultError(f"{each}, which {study.file} needs, must be in its folder to be published. Move it.")
@@ -175,22 +175,22 @@ def _iterate_texts(value: Any) -> Iterator[str]:
 
 
 def list_requirements(study: DepositedStudy) -> str:
-    """Return requirements for pip with the recorded versions, or else the versions that are installed here."""
+    """Return requirements for pip, with the versions from the result or else from this environment."""
     versions = json.loads(study.attributes.get("versions", "{}"))
     recorded: dict[str, str] = {canonicalize_name(name): str(version) for name, version in versions.items()}
     references = [code.reference for code in study.study.spec.codes]
-    # modules that the Python of the study imports, found in its text without running it
+    # find the imported modules in the text of the Python files
     modules = {name.partition(":")[0].partition(".")[0] for name in references if ".py:" not in name}
     for path in (path for path in study.beside.values() if path.suffix == ".py"):
         for node in ast.walk(ast.parse(read_source(path))):
             if isinstance(node, ast.Import):
                 modules |= {alias.name.partition(".")[0] for alias in node.names}
-            # relative imports are of the study's own files
+            # a relative import refers to a file of the study
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 modules.add(node.module.partition(".")[0])
     packages = packages_distributions() if modules else {}
     imported = {name for module in modules for name in packages.get(module, ())}
-    waiting, pinned = sorted({_PACKAGE, *imported, *(set(recorded) - NO_PACKAGES)}), dict[str, str]()
+    waiting, pinned = sorted({_PACKAGE, *imported, *(set(recorded) - NON_PACKAGES)}), dict[str, str]()
     while waiting:
         name = canonicalize_name(waiting.pop())
         if name in pinned:
@@ -199,7 +199,7 @@ def list_requirements(study: DepositedStudy) -> str:
             installed = distribution(name)
             pinned[name] = recorded.get(name) or installed.version
             needed = map(Requirement, installed.requires or ())
-            # what this interpreter and system need, without extras
+            # without extras, and only for this interpreter and system
             waiting += [each.name for each in needed if not each.marker or each.marker.evaluate({"extra": ""})]
     facts = {
         "Python": recorded.get("python", "unknown"),

@@ -1,7 +1,7 @@
 """Write results as a deposit and check a deposit.
 
-A deposit is a folder that is a BagIt bag (BagIt 1.0, RFC 8493) and contains an RO-Crate.  `publish` writes the whole
-folder or nothing.
+A deposit is a BagIt bag (BagIt 1.0, RFC 8493), which is a folder with checksums, and contains an RO-Crate.  `publish`
+writes the folder atomically.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from evogt_study.text import escape_text
 _DECLARATION = "bagit.txt"
 PAYLOAD = "data"
 MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
-# sha256sum puts * before files that it read as binary
-_LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(.+)")
+# sha256sum writes "*" before the names of binary files
+_MANIFEST_LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(.+)")
 LINE = "\n"
 MEDIA_TYPES = {
     ".nc": "application/x-netcdf", ".toml": "application/toml", ".py": "text/x-python", ".html": "text/html",
     ".txt": "text/plain", ".md": "text/markdown", ".cff": "application/yaml",
 }  # fmt: skip
-"""Media types by suffix.  Files with other suffixes have no media type."""
+"""Media types by suffix of the file name."""
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
-    """Write results as a new folder with all files to cite, check and repeat them, without executing a study.
+    """Write results as a new folder with all files to cite, check and repeat the results, without executing code.
 
-    Raises InputError if the folder holds anything else or no result names its creators.  Raises ResultError for a
-    result that is damaged or lacks a file that its runs need.
+    Raises InputError if the folder exists or no result names its creators.  Raises ResultError for a damaged result, or
+    if a file that the runs need is missing.
     """
     missing = [name for name in ("bagit", "rocrate", "yaml") if find_spec(name) is None]
     if missing:
         raise InputError(f"`evogt publish` needs {', '.join(missing)}: pip install 'evogt-study[publish]'")
     folder = Path(folder)
     conflict = InputError(f"`--output` must be a new folder, got {folder}, which exists. Choose another output folder.")
-    exists = folder.exists() or folder.is_symlink()  # a broken link does not "exist"
+    exists = folder.exists() or folder.is_symlink()  # `exists` is false for a broken link
     if exists and not (folder / TAG_MANIFEST).is_file():
         raise conflict
     made = collect_deposit([Path(path) for path in results], title)
@@ -67,7 +67,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
 
 
 def _write_deposit(made: Deposit, folder: Path) -> None:
-    """Write all files of the deposit, their metadata, and the manifests with all checksums."""
+    """Write the files of a deposit, the metadata, and the manifests with the checksums."""
     import bagit  # extra `publish`
 
     for study in made.studies:
@@ -91,21 +91,21 @@ def _write_deposit(made: Deposit, folder: Path) -> None:
         "External-Identifier": made.publication.doi or "",
     }
     known = {name: escape_text(" ".join(text.split())) for name, text in info.items() if text}
-    logging.getLogger("bagit").disabled = True  # bagit logs a traceback of an error that it raises
+    logging.getLogger("bagit").disabled = True  # bagit would log the traceback of an error that it raises
     bag = bagit.make_bag(folder, known, checksums=["sha256"])
-    # bagit.py states version 0.97; version 1.0 (RFC 8493) extends it
+    # bagit.py writes version 0.97, and version 1.0 (RFC 8493) extends this version
     _write_text(folder / _DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
     bag.save()
 
 
 def _write_text(path: Path, text: str) -> None:
-    """Write text with unchanged line ends on every system.  The checksums depend on line ends."""
+    """Write text with the same line ends on all systems, because the checksums depend on line ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="")
 
 
 def _to_citation(deposit: Deposit) -> str:
-    """Return the text of CITATION.cff."""
+    """Return the text of the file CITATION.cff."""
     import yaml  # extra `publish`
 
     publication, authors = deposit.publication, []
@@ -123,7 +123,7 @@ def _to_citation(deposit: Deposit) -> str:
         "abstract": deposit.description,
         "authors": authors,
         "date-released": deposit.created,
-        "license-url" if address else "license": publication.license,  # `license` takes identifiers of SPDX alone
+        "license-url" if address else "license": publication.license,  # `license` allows only SPDX identifiers
         "keywords": deposit.keywords,
         "doi": publication.doi,
     }
@@ -131,7 +131,7 @@ def _to_citation(deposit: Deposit) -> str:
 
 
 def _write_crate(deposit: Deposit, folder: Path) -> None:
-    """Write the metadata file of a folder that holds all other files of the deposit."""
+    """Write the RO-Crate metadata of a folder that contains all other files of the deposit."""
     from rocrate.model import ContextEntity
     from rocrate.rocrate import ROCrate
 
@@ -161,7 +161,7 @@ def _write_crate(deposit: Deposit, folder: Path) -> None:
         "description": deposit.description,
         "datePublished": deposit.created,
         "license": add(deposit.license_address, terms),
-        "author": authors if len(authors) > 1 else authors[0],  # RO-Crate 1.2 writes a single value without a list
+        "author": authors if len(authors) > 1 else authors[0],  # RO-Crate 1.2 requires a single value without a list
         "publisher": add("#publisher", publisher) if publication.publisher else None,
         "identifier": f"https://doi.org/{publication.doi}" if publication.doi else None,
         "keywords": ", ".join(deposit.keywords),
@@ -176,13 +176,13 @@ def _drop_empty(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _split_name(creator: CreatorTable) -> tuple[str, str]:
-    """Return family and given name of a person.  The name of an organisation has no comma, and its given name is ""."""
+    """Split a name "Family, Given" at the comma.  A name without a comma is an organisation."""
     family, _, given = map(str.strip, creator.name.partition(","))
     return family, given
 
 
 def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]:
-    """Yield one verification for the manifests of a folder, then one for each result if all checksums are right."""
+    """Yield the verification of all checksums, and then of each result if the checksums are correct."""
     folder = Path(folder)
     damage = tuple(check_bag(folder))
     results = sorted((folder / PAYLOAD / "results").glob("*.nc"))
@@ -195,7 +195,7 @@ def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]
 
 
 def make_readme(deposit: Deposit) -> str:
-    """Return the text of README.md.  Control characters and HTML in titles and names are escaped."""
+    """Return the text of README.md, with escapes for control characters and HTML in titles and names."""
     first, publication, rows = deposit.studies[0], deposit.publication, []
     for study in deposit.studies:
         runs = "; ".join(counts if phase == MAIN else f"{phase}: {counts}" for phase, counts in study.runs.items())
@@ -208,11 +208,11 @@ def make_readme(deposit: Deposit) -> str:
         "References": publication.references, "Acknowledgement": publication.acknowledgement,
         "Date of the latest result": deposit.created,
     }  # fmt: skip
-    # two spaces end a line in Markdown
+    # in Markdown, two spaces end a line
     terms = LINE.join([*people, "", *(f"{name}: {fact}  " for name, fact in facts.items() if fact)])
-    # outside of the bag: all files in the bag must be in its manifest
+    # write outside the bag, because a manifest must list all files of the bag
     commands = LINE.join(f"evogt run '{study.text}' -o '../../again/{study.name}.nc'" for study in deposit.studies)
-    # a function of a script or a notebook is recorded with its source
+    # a result records the source of a function from a script or a notebook
     in_python = [study.name for study in deposit.studies if '"source":' in study.attributes.get("study_code", "")]
     text = f"""# {_escape_cell(deposit.title)}
 
@@ -249,8 +249,8 @@ pip install -r '{first.lock}'
 evogt verify ..
 ```
 
-This compares every file with its checksum and checks the results. It executes nothing. `--rerun 3` computes
-three runs of each result again. It executes the Python files in `studies/`: read them first.
+The command compares every file with its checksum and checks the results. It executes no code of the studies.
+`--rerun 3` computes three runs of each result again. This executes the Python files in `studies/`, so read them first.
 
 ## Compute the results again
 
@@ -260,24 +260,24 @@ three runs of each result again. It executes the Python files in `studies/`: rea
 """
     if in_python:
         text += f"""
-Functions of {", ".join(in_python)} were given in Python and are in no file. Their text is in the attribute `study_code`
-of the result, and `evogt run` cannot compute it from here.
+No file holds the functions of {", ".join(in_python)}. The attribute `study_code` of the result has their source, but
+`evogt run` cannot use it.
 """
     return escape_text(text, kept="\n").replace("<", "&lt;")
 
 
 def _escape_cell(text: str) -> str:
-    """Return text for one cell of a table."""
+    """Escape text for one cell of a Markdown table."""
     return " ".join(text.replace("|", "\\|").split())
 
 
 def check_bag(folder: Path) -> Iterator[str]:
-    """Yield one line for each file of a bag that is missing, unlisted or changed.  Raises InputError."""
+    """Yield one line for each missing, unlisted or changed file of a bag.  Any other folder raises InputError."""
     if not (folder / _DECLARATION).is_file():
         raise InputError(
             f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {_DECLARATION}"
         )
-    # also links, pipes and devices; links are not followed
+    # includes links, pipes and devices, without following links
     below = (Path(root, name) for root, folders, names in os.walk(folder) for name in (*folders, *names))
     known = sorted(path for path in below if path.is_symlink() or not path.is_dir())
     files = {path.relative_to(folder).as_posix(): path for path in known}
@@ -287,7 +287,7 @@ def check_bag(folder: Path) -> Iterator[str]:
     for name, root in ((MANIFEST, f"{PAYLOAD}/"), (TAG_MANIFEST, "")):
         listed = _read_manifest(folder, name)
         for path, digest in listed.items():
-            if path not in files:  # also a path that leads out of the folder
+            if path not in files:  # rejects a path that leaves the folder
                 yield f"{name} lists {shorten(path)}, which does not exist"
                 continue
             try:
@@ -297,17 +297,17 @@ def check_bag(folder: Path) -> Iterator[str]:
                 yield f"{path} cannot be read: {error.strerror}"
             if found not in (digest, ""):
                 yield f"{path} differs from its SHA-256 checksum in {name}"
-        if name == MANIFEST:  # tag files that no manifest lists are allowed (RFC 8493)
+        if name == MANIFEST:  # RFC 8493 allows tag files without a checksum
             yield from (f"{path} is in no manifest" for path in files if path.startswith(root) and path not in listed)
 
 
 def _read_manifest(folder: Path, name: str) -> dict[str, str]:
-    """Return checksums by path.  Paths have escapes for %, CR and LF (RFC 8493, 2.1.3).  Raises ResultError."""
+    """Read the checksums of a manifest by path.  RFC 8493 escapes %, CR and LF in paths.  Raises ResultError."""
     lines = read_text(folder / name, "the manifest", ResultError, folder).splitlines()
-    found = [_LINE.fullmatch(line) for line in lines if line.strip()]
+    found = [_MANIFEST_LINE.fullmatch(line) for line in lines if line.strip()]
     if None in found:
-        raise ResultError(f"{folder / name} must list a SHA-256 checksum and a path on each line, got another line")
-    # other programs write checksums in capitals
+        raise ResultError(f"{folder / name} must list checksums and paths on all lines. Copy the deposit again.")
+    # some programs write checksums in capitals
     return {
         re.sub("%(25|0D|0A)", lambda escape: chr(int(escape[1], 16)), line[2], flags=re.IGNORECASE): line[1].lower()
         for line in found if line is not None

@@ -1,6 +1,6 @@
-"""The HTML page of one result, with status, statistics, figures, provenance and commands.
+"""Write the HTML page of one result, with status, statistics, figures, provenance and commands.
 
-A page is one file without scripts, and loads no other file.  The page escapes all text of the result.
+A page has no scripts and loads no other file.  All text of the result is escaped.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from evogt_study.study.case_space import join_names
 from evogt_study.text import escape_text
 
 _MAX_SETUPS = 12
-"""Largest number of setups with a sentence.  The figure of the comparison shows more setups."""
+"""Maximum number of setups with a sentence about the comparison."""
 MAX_ROWS, MAX_TABLES, MAX_FIGURES = 60, 12, 12
 MAX_SAMPLE_POINTS = 12
-MAX_VALUE = 200  # characters
+MAX_CHARACTERS = 200  # characters
 DPI = 144.0
-"""Pixels per inch of images inside figures.  A page shows figures up to twice as large as print."""
+"""Pixels per inch of images inside figures, for pages that show figures at twice the size of print."""
 _PATH = re.compile(r"\S*[/\\](\S+)")
 PROVENANCE: Mapping[str, str] = {
     "date_created": "date",
@@ -58,13 +58,13 @@ PROVENANCE: Mapping[str, str] = {
     "platform": "platform",
     "cpu": "processor",
 }
-"""Attributes of results that pages show, with their names on the page."""
-MOST_PROBLEMS = 12
-"""Largest number of problems of an axis that a page shows.  The study file on the page has all problems."""
+"""Attributes of a result in the provenance on a page, with their names on the page."""
+MAX_PROBLEMS = 12
+"""Maximum number of problems of an axis that a page describes."""
 
 
 class ReportTable(NamedTuple):
-    """Table of a page.  The first `heads` columns name the row, and the columns `texts` wrap their lines."""
+    """Table of a page.  The first `heads` columns are row headings.  The columns `texts` contain long texts."""
 
     title: str
     header: Sequence[str]
@@ -75,7 +75,7 @@ class ReportTable(NamedTuple):
 
 
 class ReportPart(NamedTuple):
-    """One phase of a result.  The pilot has figures and no tables."""
+    """Content of a page for one phase of a result.  The pilot has no tables."""
 
     runs: Completeness
     warnings: Sequence[str]
@@ -85,7 +85,7 @@ class ReportPart(NamedTuple):
 
 
 def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
-    """Return the page of a result from its data by phase.  A browser reloads a page with a `state` every minute."""
+    """Return the HTML page of a result.  With a `state` of the computation, browsers reload the page every minute."""
     main = groups.get(MAIN, next(iter(groups.values())))
     made = compare_main_variable(main) if MAIN in groups else None
     parts = {}
@@ -134,13 +134,13 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
 
 
 def encode_image(plotted: PlottedFigure) -> str:
-    """Return a figure as a data URI.  An image in <img> can execute nothing, and its identifiers are separate."""
+    """Encode a figure as a data URI for <img>, where an SVG image cannot execute scripts."""
     svg = " ".join(encode_figure(plotted.figure, "svg", DPI).decode().split())
     return "data:image/svg+xml," + quote(svg, safe=" !()*+,/:;=?@")
 
 
 def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
-    """Return the comparison of the main variable by the axis of strings, or None if this is not possible."""
+    """Compare the values of the axis of strings by the main variable, or return None if this is not possible."""
     variable = catalogue.find_main_variable(data)
     if variable is None or not has_comparison(data, variable, PlotRequest()):
         return None
@@ -148,7 +148,7 @@ def compare_main_variable(data: xr.Dataset) -> xr.Dataset | None:
 
 
 def list_conclusions(made: xr.Dataset) -> list[str]:
-    """Return a sentence on the whole study, and a sentence for each setup if several setups have a leader."""
+    """Return a sentence for each setup with a leader, after a sentence about all setups if there are several."""
     leaders, conclusions, significant = (
         made[name].values.ravel().tolist() for name in ("leader", "conclusion", "significant")
     )
@@ -172,7 +172,7 @@ def list_conclusions(made: xr.Dataset) -> list[str]:
 
 
 def make_tables(data: xr.Dataset) -> list[ReportTable]:
-    """Return tables of statistics over the seeds.  Without seeds, return a table of the runs."""
+    """Return tables of statistics over the seeds, or a table of the runs if there is only one seed."""
     names, dims = order_numbers(data)[:MAX_TABLES], list(map(str, data["run_status"].dims))
     if not names or ("seed" in dims and data.sizes["seed"] > 1):
         return [_summarise_variable(data[name], data["run_key"]) for name in names]
@@ -185,28 +185,28 @@ def make_tables(data: xr.Dataset) -> list[ReportTable]:
 
 
 def order_numbers(data: xr.Dataset) -> list[str]:
-    """Return the names of the numeric variables, with the main variable first."""
+    """Return the names of the numeric variables, starting with the main variable."""
     first = catalogue.find_main_variable(data)
     return sorted(catalogue.list_numbers(data), key=lambda name: name != first)
 
 
 def _summarise_variable(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> ReportTable:
-    """Return a table of statistics over one axis, for the first points of the other axes."""
+    """Return a table of statistics over one axis, with a row for each of the first setups."""
     dims = [str(dim) for dim in values.dims if dim != over]
     flat, runs = (each.transpose(*dims, over).values.reshape(-1, each.sizes[over]) for each in (values, keys))
     groups = np.flatnonzero((runs != "").any(axis=1))
-    shown = groups[:MAX_ROWS]  # compute statistics only of the rows on the page
+    shown = groups[:MAX_ROWS]  # only for the rows on the page
     array = xr.DataArray(flat[shown], {"group": shown}, ("group", over), name=values.name, attrs=values.attrs)
     planned = xr.DataArray(runs[shown], dims=array.dims)
-    # without a warning: the page shows n beside each number, and the missing runs above the tables
+    # no warning, because the page shows n beside each number and lists the missing runs
     header, body = make_table(summary(array, over, planned=planned, missing="drop")).flatten(NumberFormat())
-    rows = [[*_label_point(values, dims, int(row[0])), *row[1:]] for row in body]  # the first column is the group
+    rows = [[*_label_point(values, dims, int(row[0])), *row[1:]] for row in body]  # row[0] is the number of the setup
     left_out = len(groups) - len(shown)
     return ReportTable(f"{make_title(values)}, over {over}", [*dims, *header[1:]], rows, len(dims), left_out)
 
 
 def list_setup_progress(data: xr.Dataset) -> list[ReportTable]:
-    """Return a table with finished and failed runs and seconds of each setup.  The slowest setup is first."""
+    """Return a table with the finished runs, failed runs and seconds of each setup, the slowest setup first."""
     dims = [str(dim) for dim in data["run_status"].dims if dim != "seed"]
     runs = pd.DataFrame(run_table(data[["run_status", "run_key", "run_message", "run_seconds"]]))
     if not dims or not len(runs):
@@ -228,24 +228,24 @@ def list_setup_progress(data: xr.Dataset) -> list[ReportTable]:
 
 
 def _label_point(data: xr.DataArray | xr.Dataset, dims: Sequence[str], number: int) -> list[str]:
-    """Return the axis values of point `number` of the product of the axes `dims`."""
+    """Return the axis values of the point with index `number` in the product of the axes `dims`."""
     places = np.unravel_index(number, tuple(data.sizes[dim] for dim in dims)) if dims else ()
     return [text_label(to_canonical(data[dim].values[i])) for dim, i in zip(dims, places, strict=True)]
 
 
 def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
-    """Return name, long name, values and number of values of a coordinate."""
+    """Return the name, the long name, the values and the number of values of a coordinate."""
     values = coord.values.ravel()
     texts = [_to_text(value) for value in values[:12]]
     text = join_names(texts, 12) + (f", ... ({len(values):,} in all)" if len(values) > 12 else "")
     if len(values) > 3 and values.dtype.kind in "iu" and bool((np.diff(values.astype(np.int64)) == 1).all()):
         text = f"{texts[0]} to {_to_text(values[-1])}"
     long_name = make_title(coord) if make_title(coord) != coord.name else ""
-    return {"name": str(coord.name), "long_name": long_name, "values": cut(text, MAX_VALUE), "count": len(values)}
+    return {"name": str(coord.name), "long_name": long_name, "values": cut(text, MAX_CHARACTERS), "count": len(values)}
 
 
 def _to_text(value: object) -> str:
-    """Return any value as text, also a value that no parameter can have."""
+    """Format a value as text, also if no parameter can have this value."""
     try:
         return text_label(to_canonical(value))
     except ValueError:
@@ -253,7 +253,7 @@ def _to_text(value: object) -> str:
 
 
 def _list_axes(data: xr.Dataset, runs: Completeness) -> ReportTable:
-    """Return a table of the axes.  The title of the table has the number of points and the number of different runs."""
+    """Return a table of the axes, with the numbers of points and runs in its title."""
     size = data["run_status"].size
     holes = "" if runs.points == size else f" of {size:,}"
     product = f"{runs.points:,}{holes} points with {runs.planned:,} different runs"
@@ -268,7 +268,7 @@ def _list_axes(data: xr.Dataset, runs: Completeness) -> ReportTable:
 
 
 def list_dependent(data: xr.Dataset) -> list[ReportTable]:
-    """Return a table for each design and for each parameter that depends on axes by a rule or the pilot."""
+    """Return a table for each design, and for each parameter that depends on axes by a rule or by the pilot."""
     names, brought = list(map(str, data["run_status"].dims)), list_returned_coordinates(data)
     points: dict[str, list[xr.DataArray]] = {}
     found = []
@@ -280,15 +280,15 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
             points.setdefault(dims[0], []).append(coord)
             continue
         values = coord.values.ravel()[:MAX_ROWS]
-        body = [[*_label_point(coord, dims, i), cut(_to_text(value), MAX_VALUE)] for i, value in enumerate(values)]
+        body = [[*_label_point(coord, dims, i), cut(_to_text(value), MAX_CHARACTERS)] for i, value in enumerate(values)]
         title = f"{make_title(coord)}, which follows {' and '.join(dims)}"
         found.append(ReportTable(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MAX_ROWS)))
     for dim, along in reversed(points.items()):
         design, size = read_design(data, dim), data.sizes[dim]
-        # a page shows the first points of a random sample
+        # only the first points of a random sample
         most = MAX_SAMPLE_POINTS if dim in find_drawn_dimensions(data) else MAX_ROWS
         columns = [[str(number) for number in data[dim].values[:most]]]
-        columns += [[cut(_to_text(value), MAX_VALUE) for value in coord.values[:most]] for coord in along]
+        columns += [[cut(_to_text(value), MAX_CHARACTERS) for value in coord.values[:most]] for coord in along]
         title = f"The {size:,} points of {dim}: {design.get('rule', design.get('kind', 'design'))}"
         header = [dim, *(str(coord.name) for coord in along)]
         found.insert(0, ReportTable(title, header, list(zip(*columns, strict=True)), 1, max(0, size - most)))
@@ -296,7 +296,7 @@ def list_dependent(data: xr.Dataset) -> list[ReportTable]:
 
 
 def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
-    """Return the provenance of a result from the attributes of its file, without folders of the author."""
+    """Return the provenance of a result from its attributes, without the folders of the author."""
     known = {"file": path.name, "study file": _cut_folder_names(str(data.attrs.get("study_file", "")))}
     known |= {name: str(data.attrs[key]) for key, name in PROVENANCE.items() if key in data.attrs}
     versions = _parse_table(known.get("versions", ""))
@@ -313,7 +313,7 @@ def collect_provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
 
 
 def _parse_table(text: str) -> dict[str, Any]:
-    """Return a JSON object as a dictionary, or an empty dictionary for invalid text."""
+    """Parse a JSON object, or return an empty dictionary for invalid text."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -322,17 +322,17 @@ def _parse_table(text: str) -> dict[str, Any]:
 
 
 def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> list[tuple[str, str]]:
-    """Return the commands that check or compute the result again, each with its description."""
+    """Return commands that check or repeat a result, each with a description."""
     stated = str(data.attrs.get("study_file", ""))
     toml, file = shlex.quote(_cut_folder_names(stated) or "study.toml"), shlex.quote(path.name)
-    again = shlex.quote(f"again/{path.name}")  # in another folder, which has no finished runs to reuse
+    again = shlex.quote(f"again/{path.name}")  # another folder, without finished runs to reuse
     found = [(f"evogt verify {file}", "check the content of the file")]
     page = (f"evogt report {file} -o {shlex.quote(path.stem + '.html')}", "write this page")
     codes = _parse_table(str(data.attrs.get(DECLARATION, ""))).get("codes")
-    # functions that are in no file are recorded as text
+    # a result records functions without a file as text
     if isinstance(codes, dict) and any(isinstance(each, dict) and "source" in each for each in codes.values()):
         return [*found, page]
-    if not stated.startswith("study "):  # a study in Python has no file
+    if not stated.startswith("study "):  # not for a study in Python, which has no file
         found.insert(0, (f"evogt run {toml} -o {again}", "compute all runs of the study file below"))
     pattern = " ".join(f"{name}=..." for name in map(str, data["run_status"].dims))
     found.append((f"evogt try {file} {pattern}", "compute one run again, selected by its axis values"))
@@ -343,12 +343,12 @@ def list_commands(path: Path, data: xr.Dataset, study: ReportPart | None) -> lis
 
 
 def _cut_folder_names(file: str) -> str:
-    """Return the last part of a path of any operating system.  The folders of the author are private."""
+    """Return the last part of a path of any operating system, because folder names are private."""
     return PurePath(file.replace("\\", "/")).name
 
 
 def find_problems(study: str) -> dict[str, Markup]:
-    """Return the problems of a study as HTML lists, by axis value.  The key of a single problem is ""."""
+    """Return the problems of a study as HTML lists by axis value, or with the key "" if no axis varies the problem."""
     try:
         table = tomllib.loads(study)
     except (ValueError, RecursionError):
@@ -359,7 +359,7 @@ def find_problems(study: str) -> dict[str, Markup]:
         several = {str(each): each for each in several}
     labelled = several if isinstance(several, dict) else {"": table.get("problem")}
     found = {}
-    for label, stated in list(labelled.items())[:MOST_PROBLEMS]:
+    for label, stated in list(labelled.items())[:MAX_PROBLEMS]:
         with suppress(ParameterError):
             if isinstance(stated, str) and ":" in stated:
                 found[str(label)] = Markup("<li>{} defines the problem.</li>").format(_cut_folder_names(stated))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 from xarray.core import indexing
 
-from evogt_study.methods.current_run import SEED, STREAMS
+from evogt_study.methods.current_run import SEED, STREAMS_ATTRIBUTE
 from evogt_study.results import netcdf
 from evogt_study.results.provenance import PLAN_DIGEST, hash_plan, read_environment, read_package_version
 from evogt_study.results.table import Cells, RunColumn, RunTable, are_equal
@@ -167,7 +167,7 @@ def _place_attributes(table: RunTable, study: Study, coords: dict[str, Any], dat
     for name, column in sorted(table.attributes.items()):
         common = column.common_value()
         if common is not None and column.present[table.status == Status.ok].all():
-            places[name] = variables.PREFIX + name if name in own else name
+            places[name] = variables.RUN_PREFIX + name if name in own else name
             attributes[places[name]] = common.tolist() if common.dtype.kind in "OU" else common[()]
             continue
         places[name] = f"{name}_attribute" if name in coords or name in data else name
@@ -261,7 +261,7 @@ def make_axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
             label = _make_array(make_coordinate([value]))[0]
             coords[name] = ((), label, study.method.parameters[name].attributes(label))
     if study.has_streams and SEED in coords:
-        coords[SEED][-1][STREAMS] = json.dumps({"common": study.spec.common})
+        coords[SEED][-1][STREAMS_ATTRIBUTE] = json.dumps({"common": study.spec.common})
     return coords
 
 

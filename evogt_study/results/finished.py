@@ -25,7 +25,7 @@ from evogt_study.results.index import Index, check_file, list_shards, read_index
 from evogt_study.results.provenance import read_package_version
 from evogt_study.results.table import FINISHED, NOT_OK, RunTable
 from evogt_study.schema.records import VARIABLE, RunRecords
-from evogt_study.schema.variables import EARLIER_PHASES, FINAL, MAIN, Status
+from evogt_study.schema.variables import EARLIER_PHASES, FINAL_STATUSES, MAIN, Status
 from evogt_study.storage import files
 from evogt_study.storage.arrays import MAX_SLAB_VALUES, close_files, iterate_slabs
 from evogt_study.storage.files import description_path, parse_json, read_bytes, store_folder
@@ -205,16 +205,16 @@ class FinishedRuns:
             reused[source.path] = reused.get(source.path, 0) + table.n_finished - before
 
         # the study's own files must be readable. A warning names other places that are not
-        first, lacked = plan.keys[plan.order[:1]], partial(table.contains, unless=FINAL)
+        first, lacked = plan.keys[plan.order[:1]], partial(table.contains, unless=FINAL_STATUSES)
         with _explain_conflict():
             if not self.history:  # the first case fixes the shapes of variables, but shards have no order
                 take(self.shards, lambda keys: np.isin(np.asarray(keys, dtype=np.bytes_), first))
             for source in self.list_own_sources():
                 take(source, table.contains)
         # keys first: most files of a folder have none of the runs and are not opened
-        for source in self.elsewhere if table.has_missing(FINAL) else ():
+        for source in self.elsewhere if table.has_missing(FINAL_STATUSES) else ():
             try:
-                if table.has_missing(FINAL) and lacked(source.keys()).any():
+                if table.has_missing(FINAL_STATUSES) and lacked(source.keys()).any():
                     if self.check and isinstance(source, ResultFile):  # reading a shard checks its checksum
                         check_file(source.path)
                     take(source, lacked)
@@ -333,7 +333,7 @@ def with_recorded_code(study: Study, path: Path) -> Study:
     if not declaration:
         return study
     try:
-        return study.with_codes(
+        return study.replace_codes(
             lambda code: replace(code, recorded=find_declared_code(code.reference, Path(), declaration).fingerprint)
         )
     except StudyError as error:

@@ -29,7 +29,7 @@ from isal import isal_zlib
 from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.provenance import END, MAGIC, RunSummary, append_summary
 from evogt_study.schema.records import COORDINATE, RunRecords, Stack
-from evogt_study.schema.variables import MAIN, PREFIX, Status
+from evogt_study.schema.variables import MAIN, RUN_PREFIX, Status
 from evogt_study.storage.arrays import RAW, Form, Packed, PieceBuffer, PieceFile, to_file_dtype, unpack_bytes
 from evogt_study.storage.files import checksum, make_folder, write_atomically
 from evogt_study.storage.hdf5 import HDF5_LOCK, NO_VARIABLE
@@ -437,7 +437,7 @@ def read_in_full(path: Path) -> Inspection:
         netCDF4.Dataset(path).close()  # it reads the lists of dimensions, in which a damaged file can keep it for ever
         with h5py.File(path) as file:
             for group in (file, *(each for each in file.values() if isinstance(each, h5py.Group))):
-                _check_variables(group, MAIN if group is file else group.name.removeprefix(f"/{PREFIX}"), found)
+                _check_variables(group, MAIN if group is file else group.name.removeprefix(f"/{RUN_PREFIX}"), found)
     except DamagedResultError as error:
         found.broken.append(str(error))
     except UNREADABLE as error:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import AccuracyWarning, InPythonError, ResultError, StudyError, as_sentence
+from evogt_study.errors import AccuracyWarning, InPythonError, ResultError, StudyError, format_remedy
 from evogt_study.methods.code import CodeKind, UserCode, find_declared_code, find_named_code
 from evogt_study.methods.command import is_command
 from evogt_study.results.dataset import DECLARATION
@@ -170,7 +170,7 @@ def find_code(
             f"cannot compute a run again: {declared.reference} was given in Python. Its text is in the attribute "
             f"{DECLARATION}. {WRITE_STUDY_REMEDY}"
         )
-    reference, remedy = declared.reference, as_sentence(remedy)
+    reference, remedy = declared.reference, format_remedy(remedy)
     file, _, attribute = reference.rpartition(":")
     file, is_program = file or reference, is_command(reference)  # the files of a program are where the study file says
     if not file.endswith(".py") and code is None and not is_program:

@@ -1,7 +1,7 @@
-"""Declarations of parameters, variables and records.
+"""Declare parameters, variables and records.
 
-- `values`: canonical form, JSON, hashes and coordinates of values
-- `parameters`: `Parameter`, and parameters from the fields of dataclasses
-- `variables`: `Variable`, run metadata, reserved names and accuracy warnings
-- `records`: `Case`, `Record` and `RunRecords`
+- `values` converts values to canonical form, JSON, hashes and coordinates.
+- `parameters` declares parameters, also by the fields of dataclasses.
+- `variables` declares variables, run metadata, reserved names and accuracy warnings.
+- `records` defines cases and the records of their runs.
 """

@@ -1,4 +1,4 @@
-"""Declarations of parameters, also by the fields of a dataclass, and readers that convert raw values."""
+"""Declare parameters, also by the fields of a dataclass, and create readers that convert raw values."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from evogt_study.schema.variables import LABEL
 
 T = TypeVar("T")
 Reader = Callable[[Any], Value]
-"""Function that converts a raw value to canonical form.  It raises ValueError if the value is not valid."""
+"""Function that converts a raw value to canonical form, or raises ValueError if the value is not valid."""
 DECLARES = "declares"
-"""Metadata key of a dataclass field for the declaration of a parameter."""
+"""Key of the `Parameter` in the metadata of a dataclass field."""
 NO_PARAMETER: Mapping[str, None] = {DECLARES: None}
-"""Metadata of a dataclass field that is not a parameter."""
+"""Metadata that mark a dataclass field as no parameter."""
 BITS = 64
 """Maximum number of bits of an integer parameter.  A file stores integers as int64 or uint64."""
 
@@ -36,10 +36,10 @@ class Parameter:
     """Declaration of a parameter: its name, its valid values, and the attributes of its coordinate.
 
     `wanted` describes the valid values in text, and `read` converts a valid value.  `default` is None if a study must
-    give a value.  If `optional` is true, a case may have no value.  `resolve` reads a raw value with the folder of the
-    study.  If `takes_code` is true, a string "file.py:name" is a user function.  `short` is the label in figures.
-    `kinds` holds classes that the values name, whose parameters are parameters of the study too.  `make` converts a
-    value to an attribute of a class, such as a member of an enumeration.
+    give a value.  If `optional` is true, a case may have no value.  `resolve` converts a raw value that contains paths
+    relative to the folder of the study.  If `takes_code` is true, a string "file.py:name" is a user function.  `short`
+    is the label in figures.  If the values name classes, `kinds` maps each name to its class, and the parameters of the
+    class become parameters of the study.  `make` converts a value to an attribute of a class, such as an enum member.
     """
 
     name: str
@@ -58,21 +58,21 @@ class Parameter:
     make: Callable[[Any], Any] = lambda value: value
 
     def value(self, raw: Any, where: str = "") -> Value:
-        """Return `raw` in canonical form.  Raises ParameterError with the place `where` if `raw` is not valid."""
+        """Convert a raw value to canonical form.  Raises ParameterError with the place `where` for an invalid value."""
         try:
             return self.read(raw)
-        # RecursionError: of lists that are nested too deeply
+        # deeply nested lists cause RecursionError
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            if isinstance(error, ParameterError) and error.name == self.name:  # the reader knows more
+            if isinstance(error, ParameterError) and error.name == self.name:  # from the reader, with details
                 raise error.at(where) from None
-            # of any value the message says what this one cannot be
+            # `read_anything` explains in its message what is wrong
             wanted = str(error) if self.read is read_anything and isinstance(error, ValueError) else self.wanted
             if self.read is not read_anything and isinstance(raw, int) and raw >= 2**BITS:
                 wanted += f" and below 2^{BITS}"
             raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
 
     def attributes(self, label: object) -> dict[str, str]:
-        """Return the attributes of the coordinate.  A coordinate of strings or dates has no units."""
+        """Return the attributes of the coordinate of the parameter.  Strings and dates have no units."""
         units = "" if isinstance(label, (str, np.datetime64, np.timedelta64)) else self.units
         written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment, LABEL: self.short}
         return {key: text for key, text in written.items() if text}
@@ -82,24 +82,24 @@ def parameter_field(
     wanted: str, read: Reader, long_name: str = "", comment: str = "", *, default: Value | None = None,
     optional: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
-    """Return a dataclass field that declares a parameter.  `more` holds further fields of `Parameter`."""
+    """Return a dataclass field that declares a parameter.  `more` contains other fields of `Parameter`."""
     metadata = {DECLARES: Parameter("", wanted, read, long_name, comment, **more)}
     return field(default=default if default is not None or optional else MISSING, metadata=metadata)
 
 
 def same_as(kind: type, name: str) -> Any:
-    """Return a field with the declaration of the parameter `name` in the dataclass `kind`."""
+    """Return a dataclass field with the same declaration as the field `name` of the dataclass `kind`."""
     (known,) = (part for part in fields(kind) if part.name == name)
     return field(default=known.default, metadata=known.metadata)
 
 
 def get_defaults(parameters: Mapping[str, Parameter]) -> dict[str, Value]:
-    """Return the default values of the parameters that have one."""
+    """Return the default values by parameter, without parameters that have no default."""
     return {name: parameter.default for name, parameter in parameters.items() if parameter.default is not None}
 
 
 def integer(minimum: int, maximum: int = 2**BITS - 1) -> Reader:
-    """Return a reader of integers in [`minimum`, `maximum`], and not of floats, whose run keys differ."""
+    """Return a reader of integers in [`minimum`, `maximum`].  Floats are invalid, because their run keys differ."""
     return _read_if(lambda value: type(value) is not bool and isinstance(value, int) and minimum <= value <= maximum)
 
 
@@ -116,7 +116,7 @@ def _read_if(admits: Callable[[Any], bool]) -> Reader:
 def real(
     low: float = float("-inf"), high: float = float("inf"), *, low_included: bool = False, high_included: bool = False
 ) -> Reader:
-    """Return a reader of finite numbers in (`low`, `high`), optionally with the end points."""
+    """Return a reader of finite numbers in the interval (`low`, `high`), optionally with its end points."""
 
     def admits(value: Any) -> bool:
         is_number = isinstance(value, (int, float)) and type(value) is not bool
@@ -133,12 +133,12 @@ def choice(options: Container[str]) -> Reader:
 
 
 def registry_key(kinds: Mapping[str, object]) -> Reader:
-    """Return a reader of the keys of a mapping.  A `Registry` raises ParameterError for an unknown key."""
+    """Return a reader that accepts the keys of `kinds`.  A `Registry` raises ParameterError for an unknown key."""
     return _read_if(lambda value: isinstance(value, str) and kinds[value] is not None)
 
 
 def one_or_several(single: Reader) -> Reader:
-    """Return a reader of one value or of a list with at least one value."""
+    """Return a reader of a single value, or of a list with at least one value."""
     return lambda raw: several(single)(raw) if isinstance(raw, (list, tuple)) else single(raw)
 
 
@@ -154,18 +154,18 @@ def several(single: Reader) -> Reader:
 
 
 read_anything: Reader = to_canonical
-"""Reader of any value, as for the parameters of user functions."""
+"""Reader of all values that a parameter of a user function can have."""
 
 
-@cache  # used for each case
+@cache  # each case calls this function
 def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
     """Return the parameters that the fields of a dataclass declare, by name.
 
-    Raises InputError if a type cannot declare a parameter, or if a default is not valid.
+    Raises InputError if the type of a field cannot declare a parameter, or if a default value is not valid.
     """
     own = [each for each in inspect.get_annotations(kind).values() if "ClassVar" not in str(each)]
     if own and "__dataclass_fields__" not in vars(kind):
-        raise InputError(f"`{kind.__name__}` must be a dataclass to have parameters. Add @dataclass(frozen=True)")
+        raise InputError(f"`{kind.__name__}` must be a dataclass to have parameters. Add @dataclass(frozen=True).")
     found = {}
     for part in fields(kind):
         declaration = _find_declaration(kind, part) if part.init else None
@@ -182,7 +182,7 @@ def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
 
 
 class Parametrised:
-    """Frozen dataclass whose fields are parameters of a study.  Raises ParameterError if a value is not valid."""
+    """Base class of frozen dataclasses with parameters as fields.  An invalid value raises ParameterError."""
 
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -202,19 +202,19 @@ class Parametrised:
 
     @classmethod
     def list_required_parameters(cls, given: Collection[str]) -> tuple[str, ...]:
-        """Return the names of the parameters without a default value, also if they are in `given`."""
+        """Return the names of all parameters that require a value.  Subclasses may use the names in `given`."""
         return tuple(name for name, each in cls.parameters().items() if each.default is None and not each.optional)
 
     @property
     def values(self) -> dict[str, Value]:
-        """Values of all parameters that are not None, in the form of a study."""
+        """Values of all parameters except None, as a study states them."""
         found = {name: getattr(self, name) for name in self.parameters()}
         plain = {name: value.value if isinstance(value, Enum) else value for name, value in found.items()}
         return {name: value for name, value in plain.items() if value is not None}
 
 
 def _find_declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
-    """Return the declaration of a field by `parameter_field` in the class or a base class, or else by its type."""
+    """Return the declaration of a field from `parameter_field` in the class or a base class, or from its type."""
     for base in kind.__mro__:
         known = vars(base).get("__dataclass_fields__", {}).get(part.name)
         if known is not None and DECLARES in known.metadata:
@@ -230,14 +230,14 @@ def _find_declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
         raise InputError(f"`{part.name}` of {owner.__name__} must be {message}, got {part.type}") from None
 
 
-@cache  # so that equal types of two classes are equal declarations
+@cache  # equal types must give equal declarations
 def _declare_by_type(hint: Any) -> Parameter:
-    """Return the declaration that follows from a type.  Raises TypeError if the type is not supported."""
+    """Return the declaration of a parameter with a Python type.  Raises TypeError for an unsupported type."""
     whole = _list_options(hint)
     options = [option for option in whole if option is not NoneType]
     if len(options) == 1 and isinstance(options[0], type) and issubclass(options[0], Enum):
         (make,) = options
-        wanted, read = _read_option([member.value for member in make])
+        wanted, read = _make_option_reader([member.value for member in make])
         made = Parameter("", wanted, lambda raw: read(raw.value if isinstance(raw, make) else raw), make=make)
     else:
         made = Parameter("", *_make_reader(options[0] if len(options) == 1 else hint))
@@ -253,13 +253,13 @@ def _list_options(hint: Any) -> tuple[Any, ...]:
 @cache
 def _make_reader(hint: Any) -> tuple[str, Reader]:
     """Return the description and the reader of the values of a type.  Raises TypeError for an unsupported type."""
-    if hint in _PLAIN:
-        return _PLAIN[hint]
+    if hint in _SCALAR_READERS:
+        return _SCALAR_READERS[hint]
     if get_origin(hint) is Literal:
-        return _read_option(get_args(hint))
+        return _make_option_reader(get_args(hint))
     if get_origin(hint) is tuple and get_args(hint):
-        return _read_entries(get_args(hint))
-    # integers first, so that they stay integers where floats are valid too
+        return _make_entries_reader(get_args(hint))
+    # integers before floats, so that integers stay integers
     options = sorted((each for each in _list_options(hint) if each is not NoneType), key=lambda option: option is float)
     if len(options) < 2:
         raise TypeError(hint)
@@ -274,7 +274,7 @@ def _make_reader(hint: Any) -> tuple[str, Reader]:
     return ", or ".join(wanted for wanted, _ in each), read
 
 
-_PLAIN: Mapping[Any, tuple[str, Reader]] = {
+_SCALAR_READERS: Mapping[Any, tuple[str, Reader]] = {
     bool: ("true or false", _read_if(lambda value: type(value) is bool)),
     int: ("an integer", _read_if(lambda value: type(value) is int)),
     float: ("a finite number", real()),
@@ -282,7 +282,7 @@ _PLAIN: Mapping[Any, tuple[str, Reader]] = {
 }
 
 
-def _read_option(options: Collection[Any]) -> tuple[str, Reader]:
+def _make_option_reader(options: Collection[Any]) -> tuple[str, Reader]:
     known = [to_canonical(option) for option in options]
     if not known:
         raise TypeError("an enumeration without members")
@@ -294,7 +294,7 @@ def _read_option(options: Collection[Any]) -> tuple[str, Reader]:
     return f"one of {', '.join(map(text_label, known))}", read
 
 
-def _read_entries(hints: tuple[Any, ...]) -> tuple[str, Reader]:
+def _make_entries_reader(hints: tuple[Any, ...]) -> tuple[str, Reader]:
     count = None if hints[-1] is Ellipsis else len(hints)
     each = [_make_reader(hint) for hint in hints[: count or 1]]
 

@@ -1,4 +1,4 @@
-"""Cases and records of runs, which the study, the workers and the result exchange."""
+"""Define cases and records of runs, which the study, the workers and the result exchange."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from evogt_study.schema.values import Value
 from evogt_study.schema.variables import Status
 
 VARIABLE, COORDINATE, ATTRIBUTE = "variable", "coordinate", "attribute"
-"""Roles of values: variables, coordinates, and attributes of a returned Dataset."""
+"""Roles of a `Stack`: variable, coordinate, or attribute of a returned Dataset."""
 NUMBERS, STRINGS = "numbers", "strings"
 EXACT = 2**53
-"""Limit up to which float64 represents every integer exactly."""
+"""Largest integer up to which float64 represents all integers exactly."""
 _KINDS = {"U": STRINGS, "O": STRINGS, "M": "dates", "m": "durations"}
 
 
 def classify_dtype(dtype: np.dtype[Any]) -> str:
-    """Return "numbers" (also for booleans), "strings", "dates" or "durations", the kind of the values of a dtype."""
+    """Return the kind of values of a dtype: "numbers" (also for booleans), "strings", "dates" or "durations"."""
     return _KINDS.get(dtype.kind, NUMBERS)
 
 
 class Datum(NamedTuple):
-    """Variable of a record: dimensions, values, and attributes if the method does not declare the variable."""
+    """Variable of a record.  It holds attributes only if the method does not declare the variable."""
 
     dims: tuple[str, ...]
     values: npt.NDArray[Any]
@@ -36,7 +36,7 @@ class Datum(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """Values of one run.  `left_out` lists the parts of the returned object that a result cannot hold."""
+    """Values of one run.  `left_out` describes the parts of the returned object that a result cannot store."""
 
     variables: Mapping[str, Datum]
     coordinates: Mapping[str, Datum]
@@ -50,7 +50,7 @@ class Record:
 
 
 class Needs(NamedTuple):
-    """Resources of a run: memory in MB, cores, minutes and queue.  An unset resource is 0 or ""."""
+    """Resources of a run: memory in MB, cores, minutes and queue.  0 or "" means no requirement."""
 
     memory: int = 0
     cores: int = 0
@@ -59,7 +59,7 @@ class Needs(NamedTuple):
 
     @property
     def worker_resources(self) -> dict[str, float]:
-        """Resources of a Dask worker that the run requires."""
+        """Amounts of the Dask resources "cores" and "memory" that a worker must have for the run."""
         amounts = {"cores": self.cores, "memory": self.memory * 1e6}
         return {name: amount for name, amount in amounts.items() if amount}
 
@@ -79,7 +79,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Stack:
-    """One variable of several runs, with one row of `values`, an array or `storage.arrays.Packed`, for each run."""
+    """One variable of several runs.  Each run has one row of `values`, an array or `storage.arrays.Packed`."""
 
     name: str
     dims: tuple[str, ...]
@@ -89,19 +89,19 @@ class Stack:
     role: str = VARIABLE
 
     def select(self, kept: npt.NDArray[Any]) -> Stack:
-        """Return the stack of the runs at `kept`, a mask or indices."""
+        """Select the runs of a stack by `kept`, a mask or indices."""
         return replace(self, rows=self.rows[kept], values=self.values[kept])
 
 
-ENTRIES = ("keys", "status", "messages", "wall_seconds", "attempts", "software", "outputs")
-"""Fields of `RunRecords` with one entry for each run."""
+RUN_FIELDS = ("keys", "status", "messages", "wall_seconds", "attempts", "software", "outputs")
+"""Names of the fields of `RunRecords` with one entry for each run."""
 
 
 @dataclass(frozen=True)
 class RunRecords:
     """Records of several runs, with one entry for each run in each list.
 
-    `stacks` holds the variables of ok runs.  `outputs` is empty if no run printed anything.
+    `stacks` holds the variables of the runs with status ok.  `outputs` is empty if no run printed text.
     """
 
     keys: tuple[str, ...]
@@ -115,11 +115,11 @@ class RunRecords:
     left_out: tuple[str, ...] = ()
 
     def select_rows(self, rows: npt.NDArray[np.intp]) -> RunRecords:
-        """Return the records of the runs at `rows`, which must be in increasing order."""
+        """Select records of runs by `rows`, which must be in increasing order."""
         if len(rows) == len(self.keys):
             return self
         parts = (stack.select(np.isin(stack.rows, rows)) for stack in self.stacks)
-        entries = {name: getattr(self, name) for name in ENTRIES}
+        entries = {name: getattr(self, name) for name in RUN_FIELDS}
         some: dict[str, Any] = {
             name: each[rows] if isinstance(each, np.ndarray) else tuple(each[row] for row in rows)
             for name, each in entries.items()
@@ -142,7 +142,7 @@ class RunRecords:
 
 
 def stack_records(records: Sequence[Record | None]) -> tuple[Stack, ...]:
-    """Return the values of the records in stacks of equal name, dtype, shape and attributes."""
+    """Combine the values of records into stacks by name, dtype, shape and attributes."""
     groups: dict[tuple[Any, ...], list[tuple[int, Datum]]] = {}
     for row, record in enumerate(records):
         if record is None:
@@ -162,21 +162,21 @@ def stack_records(records: Sequence[Record | None]) -> tuple[Stack, ...]:
 
 
 def _describe_array(values: Any, shape: tuple[int, ...], attributes: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the properties that the values of a stack share.  Strings of different widths can share a stack."""
+    """Return the dtype, shape and attributes that are equal for all values of a stack.  Strings may vary in width."""
     if not isinstance(values, np.ndarray):
         return "packed", repr(attributes)
-    # as text: attributes may hold lists, which have no hash
+    # as text, because lists in attributes have no hash
     dtype = values.dtype if values.dtype.kind != "U" else STRINGS
     return dtype, shape, repr(attributes) if attributes else ""
 
 
 def concatenate_records(several: Sequence[RunRecords]) -> RunRecords:
-    """Concatenate records.  Stacks of equal name, dimensions, attributes, dtype and shape become one stack."""
+    """Concatenate records of runs, and join their stacks by name, dimensions, attributes, dtype and shape."""
     if len(several) == 1:
         return several[0]
     starts = np.cumsum([0, *(len(records.keys) for records in several)])
     alike: dict[object, list[Stack]] = {}
-    for start, records in zip(starts, several, strict=False):  # `starts` has one entry more
+    for start, records in zip(starts, several, strict=False):  # `starts` has one more entry
         for each in records.stacks:
             kind = _describe_array(each.values, each.values.shape[1:], each.attributes)
             group = alike.setdefault((each.name, each.role, each.dims, *kind), [])
@@ -185,7 +185,7 @@ def concatenate_records(several: Sequence[RunRecords]) -> RunRecords:
         several = [replace(each, outputs=each.outputs or ("",) * len(each.keys)) for each in several]
     stacks = [(group[0], [each.rows for each in group], [each.values for each in group]) for group in alike.values()]
     return RunRecords(
-        **{name: _concat([getattr(records, name) for records in several]) for name in ENTRIES},
+        **{name: _concat([getattr(records, name) for records in several]) for name in RUN_FIELDS},
         stacks=tuple(replace(first, rows=_concat(rows), values=_concat(values)) for first, rows, values in stacks),
         left_out=tuple(sorted({part for records in several for part in records.left_out})),
     )

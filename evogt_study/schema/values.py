@@ -1,7 +1,7 @@
-"""Values of parameters: their canonical form, JSON, hashes and coordinates.
+"""Convert parameter values to canonical form, JSON, hashes and coordinates.
 
-A value keeps the type and the bits that the user gave.  In JSON, a value of a type without a JSON form is a mapping
-with the key `TYPE`, for example ``{"python": "np.float32", "value": 0.1}``.
+The conversions preserve the type and the bits of a value.  If JSON has no such type, a mapping with the key `TYPE`
+represents the value, for example ``{"python": "np.float32", "value": 0.1}``.
 """
 
 from __future__ import annotations
@@ -26,64 +26,64 @@ import numpy as np
 from evogt_study.errors import StudyError
 
 TYPE, VALUE = "python", "value"
-"""Keys of the mapping that represents a value: its type, and the content of the value."""
+"""Keys of the JSON mapping that represents a value of a type that JSON lacks."""
 OBJECT, FINGERPRINT = "object", "fingerprint"
-"""Type of a named object, and the key of its fingerprint.  `UserCode.objects` holds the pickled bytes."""
+"""Type and key of the fingerprint in the JSON mapping of a named object.  `UserCode.objects` holds its bytes."""
 WANTED = (
     "a number, string, boolean, date, duration, None, or a list, array or mapping of them "
     '(give any other object a name: axes={"model": {"svm": SVC()}})'
 )
 WANTED_ZONE = "a date without a time zone, with a fixed offset or with a zone of zoneinfo"
 KEY_DIGITS = 20
-"""Number of hexadecimal digits of a run key.  Two of 10 million cases have equal keys with probability 4e-11."""
+"""Number of hexadecimal digits of a run key.  Among 10 million cases, two keys are equal with probability 4e-11."""
 MIN_CONSECUTIVE = 6
-"""Minimum number of consecutive integers that an array stores as start and count."""
+"""Minimum length of an array of consecutive integers that JSON stores as start and count."""
 MAX_CONSECUTIVE = 10_000_000
-LONGEST_LABEL = 200
-"""Maximum number of characters of a coordinate value.  A longer text ends with a hash."""
-LONGEST_TEXT = 40_000
-"""Maximum number of bytes of each string in an array."""
-NEAR = 1e-9
-"""Largest relative difference between a float and its text."""
+MAX_LABEL_CHARACTERS = 200
+"""Maximum number of characters of a coordinate value.  A hash replaces the end of a longer text."""
+MAX_TEXT_BYTES = 40_000
+"""Maximum number of bytes of a string in an array of a parameter."""
+MAX_TEXT_ERROR = 1e-9
+"""Maximum relative difference between a float coordinate value and a text that selects this value."""
 
 
 class Composite(Protocol):
-    """Immutable value with parts, such as a quadrature rule, whose `str` is a short text."""
+    """Immutable value with parts, such as a quadrature rule.  Its `str` is a short text."""
 
     def content(self) -> Mapping[str, Any]:
-        """Return the parts of the value in JSON types."""
+        """Return the parts of the composite value in JSON types."""
 
     @property
     def label(self) -> int | str:
-        """Coordinate value: a string, or an integer that determines the value."""
+        """Coordinate value of the composite: a string, or an integer that determines the composite."""
 
 
 def is_composite(value: object) -> TypeGuard[Composite]:
     """Return True if `value` is a `Composite`."""
-    # a test of the protocol took a fifth of the time to read a study with many quadrature rules
+    # isinstance with a protocol is slow: a fifth of the time to read a study with many quadrature rules
     return hasattr(type(value), "content") and hasattr(type(value), "label")
 
 
 @dataclass(frozen=True)
 class Exact:
-    """Value without a scalar JSON type, such as a list, a date, None or an object, with its JSON text and its label."""
+    """JSON text and label of a value that is not a scalar of JSON, such as a list, a date, None or an object."""
 
     text: str
     label: str = field(compare=False)
 
     @property
     def stated(self) -> Any:
-        """Value in JSON types."""
+        """Parsed JSON text of the value."""
         return json.loads(self.text)
 
     def make(self, objects: Mapping[str, bytes]) -> Any:
-        """Return a copy of the value.  Raises StudyError if `objects` lacks the pickled bytes of an object."""
+        """Create a new copy of the value.  Raises StudyError if `objects` lacks the pickled bytes of a named object."""
         stated = self.stated
         if not isinstance(stated, dict) or stated[TYPE] != OBJECT:
             return from_json(stated)
         if stated[FINGERPRINT] not in objects:
             raise StudyError(f"only the name of the object {self.label!r} is known. Run its study in Python.")
-        return pickle.loads(objects[stated[FINGERPRINT]])  # noqa: S301  # pickled by the user's own process
+        return pickle.loads(objects[stated[FINGERPRINT]])  # noqa: S301  # the bytes come from the client process of the user
 
     def __str__(self) -> str:
         return self.label
@@ -91,34 +91,34 @@ class Exact:
 
 Value = bool | int | float | str | np.generic | Exact | Composite | tuple["Value", ...]
 Values = Mapping[str, Value]
-_LIKE_PYTHON = frozenset(map(np.dtype, (np.bool_, np.int64, np.uint64, np.float64)))
-"""Types of NumPy whose scalars equal Python's to the bit."""
+_PYTHON_DTYPES = frozenset(map(np.dtype, (np.bool_, np.int64, np.uint64, np.float64)))
+"""NumPy dtypes with scalars that equal Python numbers bit for bit."""
 
 
 def to_canonical(raw: Any) -> Value:
-    """Return a scalar unchanged, and any other value as `Exact`.  Raises ValueError for an invalid value."""
-    # plain numbers first: there may be millions
+    """Return a scalar or composite unchanged, and any other value as `Exact`.  Invalid values raise ValueError."""
+    # numbers first, because there may be millions
     if (type(raw) is int and abs(raw) < 2**63) or (type(raw) is float and raw == raw) or type(raw) is np.int64:
         return raw
     if type(raw) is Exact or is_composite(raw):
         return raw
-    stated = to_json(raw)  # refuses what a file cannot hold
+    stated = to_json(raw)  # raises ValueError for a value that a file cannot hold
     if isinstance(raw, (bool, int, float, str, np.generic)):
         return raw
     text = json.dumps(_write_in_order(stated), sort_keys=True, separators=(",", ":"))
     label = text_label(raw)
-    if len(label) > LONGEST_LABEL:
-        label = f"{label[:LONGEST_LABEL]}... {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    if len(label) > MAX_LABEL_CHARACTERS:
+        label = f"{label[:MAX_LABEL_CHARACTERS]}... {hashlib.sha256(text.encode()).hexdigest()[:8]}"
     return Exact(text, label)
 
 
 def name_object(name: str, fingerprint: str) -> Exact:
-    """Return the value of a named object with this fingerprint."""
+    """Return the parameter value that represents a named object by its name and fingerprint."""
     return Exact(json.dumps({FINGERPRINT: fingerprint, TYPE: OBJECT}, separators=(",", ":")), name)
 
 
 def _write_in_order(stated: Any) -> Any:
-    """Return stated values with mappings as lists of pairs, so that the order of their keys counts."""
+    """Replace mappings in JSON types by lists of pairs, so that the order of keys affects the JSON text."""
     if isinstance(stated, list):
         return [_write_in_order(entry) for entry in stated]
     if not isinstance(stated, dict):
@@ -132,7 +132,7 @@ def _write_in_order(stated: Any) -> Any:
 
 
 def to_json(raw: Any) -> Any:
-    """Return `raw` in JSON types.  Raises ValueError if `raw` cannot be the value of a parameter."""
+    """Convert a parameter value to JSON types.  Raises ValueError for a value that no parameter can have."""
     write = _WRITERS.get(type(raw))
     if write is None and isinstance(raw, np.generic):
         write = _write_numpy
@@ -144,7 +144,7 @@ def to_json(raw: Any) -> Any:
 
 
 def from_json(stated: Any) -> Any:
-    """Return the value that `to_json` wrote.  Raises ValueError if a mapping has an unknown type."""
+    """Convert JSON types from `to_json` back to a value.  Raises ValueError for an unknown or damaged type."""
     if isinstance(stated, list):
         return [from_json(entry) for entry in stated]
     if not isinstance(stated, dict):
@@ -170,8 +170,8 @@ def to_plain(raw: Any) -> Any:
 
 def _to_key_content(value: Any) -> Any:
     """Convert a value, or nested mappings and tuples of values, to the JSON types of a run key."""
-    if isinstance(value, np.generic) and (value.dtype.kind == "U" or value.dtype in _LIKE_PYTHON):
-        value = value.item()  # a scalar that equals one of Python to the bit has its key
+    if isinstance(value, np.generic) and (value.dtype.kind == "U" or value.dtype in _PYTHON_DTYPES):
+        value = value.item()  # equal run keys for equal NumPy and Python scalars
     if isinstance(value, (float, np.generic)):
         return to_json(value)
     if isinstance(value, Exact):
@@ -184,12 +184,12 @@ def _to_key_content(value: Any) -> Any:
 
 
 def canonical_json(content: Any) -> str:
-    """Return the canonical JSON text of `content`, in ASCII."""
+    """Return the canonical JSON text of nested values, in ASCII and with sorted keys."""
     return json.dumps(_to_key_content(content), sort_keys=True, separators=(",", ":"))
 
 
 def json_text(value: Any) -> str:
-    """Return the result of `canonical_json`, ten times faster for plain values."""
+    """Return the same text as `canonical_json`, ten times faster for plain values."""
     if type(value) is int or type(value) is np.int64:
         return str(value)
     if isinstance(value, float) and math.isfinite(value):  # np.float64 is a float
@@ -204,7 +204,7 @@ def json_text(value: Any) -> str:
 
 
 def json_object(texts: Mapping[str, str]) -> str:
-    """Return the canonical JSON of a mapping from the JSON texts of its values."""
+    """Return the canonical JSON text of a mapping, given the JSON text of each value."""
     return f"{{{','.join([f'{encode_basestring_ascii(name)}:{texts[name]}' for name in sorted(texts)])}}}"
 
 
@@ -217,9 +217,10 @@ def hash_text(text: str) -> str:
 
 
 def make_coordinate(values: Sequence[Value]) -> list[Any]:
-    """Return the coordinate values of an axis, all of one type.
+    """Convert the axis values of one axis to coordinate values of one type.
 
-    Integers beside floats become floats, and other mixed types become strings.  Raises ValueError for an inexact value.
+    Integers beside floats become floats, and other mixed types become strings.  Raises ValueError if a conversion would
+    change a value.
     """
     types: set[Any] = set(map(type, values))
     kinds = set(map(_find_type_kind, types))
@@ -254,12 +255,12 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "bool": (bool, np.bool_), "duration": (np.timedelta64, timedelta), "date": (np.datetime64, date),
     "int": (int, np.integer), "float": (float, np.floating), "string": (str,),
 }  # fmt: skip
-"""Types of each kind of value.  The order matters, because np.timedelta64 is a subclass of np.integer."""
+"""Types of each kind of values.  Durations precede integers, because np.timedelta64 is a subclass of np.integer."""
 
 
 @cache
 def _find_type_kind(kind: Any) -> str:
-    """Return the kind of all values of a type, or "" if it depends on the value."""
+    """Return the kind of all values of a type, or "" if the kind depends on the value."""
     return next((name for name, types in _KINDS.items() if issubclass(kind, types)), "")
 
 
@@ -279,7 +280,7 @@ def is_number(value: Any) -> bool:
 
 
 def text_label(value: Any, inner: bool = False) -> str:
-    """Return a value as a short string, such as "0.1", "240,120" or "true".  `inner` encloses a list in brackets."""
+    """Format a value as a short string, such as "0.1", "240,120" or "true".  `inner` adds brackets to a list."""
     if isinstance(value, str) or type(value) in (int, Exact):
         return str(value)
     if isinstance(value, (bool, np.bool_)):
@@ -299,7 +300,7 @@ def text_label(value: Any, inner: bool = False) -> str:
 
 
 def to_numpy_date(raw: Any) -> np.datetime64 | np.timedelta64:
-    """Return a date or a duration as an exact NumPy scalar, in UTC if the date has a time zone."""
+    """Convert a date or a duration to an exact NumPy scalar.  A date with a time zone becomes UTC."""
     if hasattr(raw, "to_numpy"):
         return raw.to_numpy()  # type: ignore[no-any-return]  # a Timestamp or a Timedelta of pandas
     if isinstance(raw, datetime) and raw.tzinfo is not None:
@@ -310,9 +311,9 @@ def to_numpy_date(raw: Any) -> np.datetime64 | np.timedelta64:
 
 
 def to_nanoseconds(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return dates or durations in nanoseconds.  Raises ValueError if the conversion would change a value."""
+    """Convert dates or durations to nanoseconds.  Raises ValueError if the conversion would change a value."""
     kind, unit = array.dtype.kind, np.datetime_data(array.dtype)[0]
-    with suppress(OverflowError):  # before NumPy 2.5, a cast beyond the range wraps around
+    with suppress(OverflowError):  # before NumPy 2.5, a cast out of range gives wrong values
         cast = array.astype(f"{kind}8[ns]")
         if (kind == "M" or unit not in "YM") and np.array_equal(cast.astype(array.dtype), array, equal_nan=True):
             return cast
@@ -333,7 +334,7 @@ def _format_date(raw: Any) -> str:
 
 
 def find_value(values: Sequence[Value], text: str) -> int | None:
-    """Return the index of the value with this coordinate value or text, or of an almost equal number, or None."""
+    """Return the index of the value that a text selects, or None.  A number must be equal up to rounding."""
     shown = make_coordinate(values)
     for i, (value, label) in enumerate(zip(values, shown, strict=True)):
         if text in (text_label(value), str(label)):
@@ -343,12 +344,12 @@ def find_value(values: Sequence[Value], text: str) -> int | None:
             return shown.index(np.datetime64(text))
         number, numbers = float(text), [i for i, label in enumerate(shown) if is_number(label)]
         nearest = min(numbers, key=lambda i: abs(shown[i] - number))
-        if math.isclose(shown[nearest], number, rel_tol=NEAR if isinstance(shown[nearest], float) else 0.0):
+        if math.isclose(shown[nearest], number, rel_tol=MAX_TEXT_ERROR if isinstance(shown[nearest], float) else 0.0):
             return nearest
     return None
 
 
-# --- types that JSON lacks: how they are written and read -----------------------------------------------------------
+# --- conversion of types that JSON lacks -----------------------------------------------------------
 
 
 def _write_int(raw: int) -> int:
@@ -375,9 +376,9 @@ def _write_text(raw: str) -> str:
 
 
 def _check_exact(made: Any, raw: Any, wanted: str) -> Any:
-    """Return `made` if reading it restores `raw`.  Raises ValueError otherwise."""
+    """Return the JSON types `made` if they restore the value `raw` exactly.  Raises ValueError otherwise."""
     back = from_json(made)
-    is_index = hasattr(raw, "identical")  # of pandas, whose text is shortened
+    is_index = hasattr(raw, "identical")  # a pandas index has an abbreviated text
     if not (raw.identical(back) and raw.freq == back.freq if is_index else repr(back) == repr(raw)):
         raise ValueError(wanted)
     return made
@@ -415,7 +416,7 @@ def _read_numpy(stated: Mapping[str, Any]) -> Any:
         return np.int64(value).astype(name)[()]
     kind = getattr(np, "bool_" if name == "bool" else name)
     if not issubclass(kind, (np.bool_, np.integer, np.floating, np.str_)):
-        raise TypeError("it is not a number type of NumPy")
+        raise TypeError("NumPy has no such number type")
     return kind(value)
 
 
@@ -436,7 +437,7 @@ def _write_array(raw: np.ndarray[Any, Any]) -> Any:
 
 def _is_dtype(dtype: np.dtype[Any]) -> bool:
     """Return True if an array of a parameter can have this dtype."""
-    return dtype.kind in "biufUMmO" and dtype.itemsize <= (LONGEST_TEXT if dtype.kind == "U" else 8)
+    return dtype.kind in "biufUMmO" and dtype.itemsize <= (MAX_TEXT_BYTES if dtype.kind == "U" else 8)
 
 
 def _read_array(stated: Mapping[str, Any]) -> np.ndarray[Any, Any]:
@@ -444,7 +445,7 @@ def _read_array(stated: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     if not _is_dtype(dtype):
         raise TypeError(f"an array cannot have the dtype {dtype}")
     if stated.get("count", 0) > MAX_CONSECUTIVE:
-        raise ValueError(f"it has more than {MAX_CONSECUTIVE:,} entries")
+        raise ValueError(f"an array can have at most {MAX_CONSECUTIVE:,} consecutive integers")
     value = from_json(stated[VALUE]) if VALUE in stated else range(stated["start"], stated["start"] + stated["count"])
     made = np.fromiter(value, "i8" if dtype.kind in "Mm" else dtype, len(value)).astype(dtype)
     return made.reshape(stated.get("shape", [len(value)]))
@@ -465,7 +466,7 @@ def _write_pandas(raw: Any) -> Any:
 
 
 def _read_pandas(stated: Mapping[str, Any]) -> Any:
-    pd = importlib.import_module("pandas")  # only if a value needs it: workers import no pandas
+    pd = importlib.import_module("pandas")  # only here, because most workers do not need pandas
     kind, unit, zone = stated[TYPE], stated["unit"], _read_zone(stated)
     if kind == "pd.Timedelta":
         return pd.Timedelta(np.timedelta64(stated[VALUE], unit))

@@ -1,4 +1,4 @@
-"""Variables of a result file: their declarations, run metadata, reserved names and accuracy warnings.
+"""Declare the variables of a result file: run metadata, reserved names and accuracy warnings.
 
 A variable of a user function needs no declaration, because its record holds the attributes.
 """
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     import xarray as xr
 
 CONTENT = "coverage_content_type"
-"""ACDD attribute that classifies a variable with one of the ISO 19115-1 codes below."""
+"""ACDD attribute that classifies a variable by an ISO 19115-1 code, such as "modelResult"."""
 MODEL_RESULT, QUALITY, AUXILIARY = "modelResult", "qualityInformation", "auxiliaryInformation"
 LABEL, LIMIT, WARNING, HEADLINE = "label", "warning_limit", "warning", "headline"
-"""Attributes of a variable that CF and ACDD do not define."""
+"""Names of attributes of a variable that the conventions CF and ACDD do not define."""
 BETTER, ESTIMAND = "better", "estimand"
-"""Attributes of a variable: the direction that is better, and the quantity that comparisons estimate."""
+"""Names of the attributes with the better direction, and with the quantity that comparisons estimate."""
 LOWER, HIGHER, NEAREST = "lower", "higher", "nearest"
 WIN, GEOMETRIC_MEAN, MEAN = "win", "geometric_mean", "mean"
 _ESTIMANDS = (WIN, GEOMETRIC_MEAN, MEAN)
 TRUTH_MEANINGS = "false true"
-"""Value of the CF attribute `flag_meanings` for booleans, which a file stores as numbers."""
+"""Value of the CF attribute `flag_meanings` of a boolean variable, which a file stores as numbers."""
 DESIGN = "design"
-"""Attribute of the coordinate of a design: JSON of the rule, the number of points and the distributions."""
+"""Name of the attribute that describes a design in JSON: the rule, the number of points and the distributions."""
 RETURNED_DTYPE = "returned_dtype"
-"""File attribute with the original dtype of values that NetCDF stores in another dtype, such as float16."""
+"""Name of the attribute with the original dtype, such as float16, of values that NetCDF stores in another dtype."""
 CANDIDATE = "candidate"
-"""Extra axis of the pilot.  It numbers the candidates and is not a parameter."""
+"""Name of the axis of a pilot that numbers the candidate values.  The axis is not a parameter."""
 MAIN, PILOT = "main", "pilot"
 EARLIER_PHASES = (PILOT,)
-"""Phases that a study may have before its main phase."""
+"""Names of the phases that may precede the main phase."""
 LONGEST_NAME = 240
-"""Maximum number of bytes of a name in UTF-8. netCDF4 reads at most 255 bytes, and a result may append a suffix."""
+"""Maximum number of bytes of a name in UTF-8.  netCDF4 reads up to 255 bytes, and a result may append a suffix."""
 HDF5_ATTRIBUTES = frozenset({"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"})
 """Names of attributes in which HDF5 stores dimensions."""
-TAKEN_REASON = "the result file uses this name"
+RESERVED_REASON = "the result file uses this name"
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Variable:
     """Declaration of a variable of the result file.
 
     `dims` lists the dimensions after the axes of the study.  Values above `limit` may be inaccurate, and `warning`
-    gives the reason and the remedy.  `label` is a short text for figures, with mathematics between dollar signs.
-    `headline` is 1 for the variable that a study shows by default, and 0 for a variable that it never shows by default.
-    `is_determined` is False if rounding decides the values, such as the signs of vectors.
+    gives the reason and the remedy.  `label` is a short text for figures, with mathematics between dollar signs.  A
+    study shows the variable with `headline` 1 by default, and never shows a variable with `headline` 0 by default.
+    `is_determined` is false if rounding affects the values, such as the signs of vectors.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Variable:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes that describe the variable in the file to a reader without the method."""
+        """Attributes that describe the variable in a result file."""
         written: dict[str, Any] = {
             "long_name": self.long_name, "units": self.units, "comment": self.comment, CONTENT: self.content,
             LABEL: self.label, BETTER: self.better, ESTIMAND: self.estimand,
@@ -87,7 +87,7 @@ class Variable:
 
 
 def read_direction(array: xr.DataArray) -> tuple[str, str]:
-    """Return the attributes `better` and `estimand` of a variable.  An invalid or undeclared attribute becomes ""."""
+    """Return the attributes `better` and `estimand` of a variable, or "" for an invalid or missing attribute."""
     better, estimand = (str(array.attrs.get(name, "")) for name in (BETTER, ESTIMAND))
     try:
         parse_better(better)
@@ -97,7 +97,7 @@ def read_direction(array: xr.DataArray) -> tuple[str, str]:
 
 
 def to_losses(values: npt.NDArray[np.float64], better: str) -> npt.NDArray[np.float64]:
-    """Return the values as losses, so that lower is better, or unchanged without a direction."""
+    """Convert values to losses, so that lower is better.  Without a direction, return the values unchanged."""
     direction, target = parse_better(better)
     return -values if direction == HIGHER else np.abs(values - target) if direction == NEAREST else values
 
@@ -118,11 +118,11 @@ STATUS_FLAGS: dict[str, Any] = {
     "flag_values": np.array(list(Status), dtype=np.int8),
     "flag_meanings": " ".join(status.name for status in Status),
 }
-"""CF attributes of `run_status` in a file."""
+"""CF attributes of the variable `run_status` in a result file."""
 
 
 def status_codes(status: xr.DataArray | xr.Variable) -> npt.NDArray[np.int8]:
-    """Return the status of each run as a number, or -1 for a string that is not a status."""
+    """Convert statuses to their numbers, or to -1 for a string that is not a status."""
     values = np.asarray(status.values)
     if values.dtype.kind not in "OUST":
         return values.astype(np.int8)
@@ -132,10 +132,10 @@ def status_codes(status: xr.DataArray | xr.Variable) -> npt.NDArray[np.int8]:
     return codes
 
 
-FINAL = (Status.ok, Status.diverged)
-"""Statuses that a second attempt cannot change.  With any other status, a second attempt may be ok."""
+FINAL_STATUSES = (Status.ok, Status.diverged)
+"""Statuses of runs that another attempt cannot change."""
 OUTPUT = "run_output"
-"""Variable with the printed output of the runs, the only run metadata that a result may omit."""
+"""Name of the variable with the printed output of the runs, which a result may omit."""
 RUN_METADATA = {
     variable.name: variable
     for variable in (
@@ -163,24 +163,24 @@ COORDINATES = {
         Variable("precision_reason", "reason to add no more seeds", units="", content=""),
     )
 }
-"""Coordinates of a pilot, and of a study with a target precision."""
-PREFIX = "run_"
-"""Beginning of the names of run metadata."""
+"""Declarations of the coordinates of a pilot, and of a study with a target precision."""
+RUN_PREFIX = "run_"
+"""Prefix of the names of run metadata, such as "run_status"."""
 
 
 def find_group_name(phase: str) -> str | None:
-    """Return the name of the group that holds the runs of a phase in a result file, or None for the root."""
-    return None if phase == MAIN else PREFIX + phase
+    """Return the name of the group of a phase in a result file, or None for the main phase in the root group."""
+    return None if phase == MAIN else RUN_PREFIX + phase
 
 
 _RESERVED = frozenset({*RUN_METADATA, *map(find_group_name, EARLIER_PHASES)})
-"""Names that a result file uses itself."""
+"""Names that a user function cannot use, because each result file uses them."""
 
 
 def explain_reserved_name(name: str) -> str | None:
-    """Return the reason why a variable, dimension or parameter cannot have the name, or None if it can."""
+    """Return the reason why a variable, dimension or parameter cannot have a name, or None for a valid name."""
     if name in _RESERVED:
-        return TAKEN_REASON
+        return RESERVED_REASON
     if re.fullmatch(r"string\d+", name):
         return "xarray uses this name for the characters of strings"
     if name.startswith("_nc4_non_coord_"):
@@ -191,18 +191,18 @@ def explain_reserved_name(name: str) -> str | None:
 
 
 def holds_attribute(name: str) -> bool:
-    """Return True if a file can store an attribute with this name.  NetCDF reserves a leading underscore."""
+    """Return True if a NetCDF file can store an attribute with this name.  NetCDF reserves a leading underscore."""
     return not name.startswith("_") and name not in HDF5_ATTRIBUTES and len(name.encode()) <= LONGEST_NAME
 
 
 def list_accuracy_warnings(data: xr.Dataset) -> Iterator[str]:
-    """Yield one line for each variable above its limit, with the number of runs, the maximum and the warning."""
+    """Yield one line for each variable with values above its limit: number of runs, maximum and warning."""
     for name in data.data_vars:
-        variable = data.variables[name]  # at once, where a DataArray takes 1 ms if there are 2,000 variables
+        variable = data.variables[name]  # faster: a DataArray takes 1 ms if there are 2,000 variables
         if LIMIT not in variable.attrs or variable.dtype.kind not in "iuf":
             continue
         values, limit = variable.values, float(variable.attrs[LIMIT])
-        count = _count_runs(data, values > limit)  # NaN, without a recorded value, is not above
+        count = _count_runs(data, values > limit)  # NaN, for a missing value, is not above the limit
         if count:
             ok = _count_runs(data, status_codes(data["run_status"]) == Status.ok) if "run_status" in data else 1
             message = f"in {count:,} of {ok:,} runs, the largest {np.nanmax(values):.3g}"

@@ -17,7 +17,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from evogt_study.errors import ParameterError, StudyError, as_sentence, shorten, suggest
+from evogt_study.errors import ParameterError, StudyError, format_remedy, shorten, suggest
 from evogt_study.schema.variables import BETTER, ESTIMAND, parse_better
 from evogt_study.storage.files import parse_toml
 from evogt_study.study.case_space import MAX_CASES
@@ -438,7 +438,7 @@ def suggest_reader(file: str) -> str:
         ".nc": "read a result with `evogt status`, `summary`, `plot` or `report`",
         ".py": 'run a script with `python`, or name its function in a study file with `method = "FILE.py:NAME"`',
     }
-    return as_sentence(remedies.get(PurePath(file).suffix.lower(), ""))
+    return format_remedy(remedies.get(PurePath(file).suffix.lower(), ""))
 
 
 _EXPECTED = {

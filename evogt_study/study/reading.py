@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, as_sentence, shorten, suggest
+from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, format_remedy, shorten, suggest
 from evogt_study.methods.code import Alternatives, CodeKind, MethodSpec, Output, UserCode
 from evogt_study.methods.current_run import ALL, NONE, RNG, SEED, Common
 from evogt_study.methods.loading import METHODS, load_method, load_named_method
@@ -33,7 +33,7 @@ from evogt_study.schema.values import (
     text_label,
     to_plain,
 )
-from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT, TAKEN_REASON, explain_reserved_name
+from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT, RESERVED_REASON, explain_reserved_name
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Formula, When, is_match
 from evogt_study.study.designs import list_values, parse_table, read_designs, read_list, warn_of_near_values
 from evogt_study.study.model import ExcludeTable, StudyModel, WhenTable
@@ -72,7 +72,7 @@ class SourceLocation:
 
     def error(self, message: str, remedy: str = "") -> StudyError:
         """Return an error "message (FILE, sample[0].gamma). Remedy"."""
-        return StudyError(f"{message} ({self}){as_sentence(remedy)}")
+        return StudyError(f"{message} ({self}){format_remedy(remedy)}")
 
     def check_keys(self, table: Mapping[str, Any], required: Sequence[str], optional: Sequence[str] = ()) -> None:
         """Raise StudyError for a key that is unknown or missing."""
@@ -194,7 +194,7 @@ class StudyReader:
 
     def check_free(self, name: str, place: SourceLocation, role: str) -> None:
         """Raise StudyError if the result file needs the name of a parameter or dimension for something else."""
-        reason = TAKEN_REASON if name in self.method.variables else explain_reserved_name(name)
+        reason = RESERVED_REASON if name in self.method.variables else explain_reserved_name(name)
         if reason is not None:
             raise place.error(f"the {role} `{name}` must have another name, because {reason}")
 
@@ -422,7 +422,7 @@ def check_cases(study: Study) -> None:
                 remedy = method.parameters[SEED].remedy if missing[0] == SEED else ""
                 remedy = remedy or f"set {pronoun} in [constants], [axes] or a [[when]] rule"
                 message = f"{names} must be given ({study.file}, constants.{missing[0]}), got no value"
-                raise StudyError(f"{message}{' for ' if point else ''}{point}{as_sentence(remedy)}")
+                raise StudyError(f"{message}{' for ' if point else ''}{point}{format_remedy(remedy)}")
         # code that is only declared was checked before it ran, and checking it again would run it
         is_declared = any(code.kind is CodeKind.DECLARED for code in study.spec.codes)
         points = () if is_declared else space.representatives({*space.names} - few, MAX_CHECKED_CASES)

@@ -19,7 +19,7 @@ import numpy as np
 import tomli_w
 
 from evogt_study.errors import InputError, StudyError, shorten
-from evogt_study.methods.code import CodeKind, MethodSpec, UserCode, find_named_code, make_code, pickle_object
+from evogt_study.methods.code import CodeKind, MethodSpec, UserCode, find_named_code, make_user_code, pickle_object
 from evogt_study.methods.current_run import RNG
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, is_problem, states_problem
@@ -222,10 +222,10 @@ class Study:
         """The TOML text of the study, from its file or made from its arguments."""
         return write_toml(self.model.given)
 
-    def with_codes(self, change: Callable[[UserCode], UserCode]) -> Study:
+    def replace_codes(self, change: Callable[[UserCode], UserCode]) -> Study:
         """Return a copy of the study in which `change` replaces each `UserCode`."""
         study = copy(self)
-        vars(study)["spec"] = self.spec.with_codes(change)
+        vars(study)["spec"] = self.spec.replace_codes(change)
         return study
 
     @property
@@ -421,7 +421,7 @@ class StudySections:
             return {name: to_plain(each) for name, each in value.table.items()}
         if not callable(value):
             return value if isinstance(value, str) else _to_toml(key, value)
-        code, number = make_code(value, Path.cwd()), 1
+        code, number = make_user_code(value, Path.cwd()), 1
         while self.codes.setdefault(code.reference, code).fingerprint != code.fingerprint:
             number += 1  # such as two functions that one function has made
             code = replace(code, reference=f"{code.reference.partition(' (')[0]} ({number})")

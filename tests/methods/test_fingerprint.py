@@ -363,7 +363,7 @@ class Restless:
 
 
 def test_an_object_whose_pickled_content_always_differs_is_refused_by_name():
-    with pytest.raises(StudyError, match="`model = a` must be an object .*its pickled content differs each time"):
+    with pytest.raises(StudyError, match="`model = a` must be an object .*its pickled content differs at each access"):
         Study(lambda model: 1.0, axes={"model": {"a": Restless()}})
 
 

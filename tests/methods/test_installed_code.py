@@ -82,5 +82,5 @@ def test_a_package_under_development_is_imported_anew(tmp_path, monkeypatch):
         code = find_named_code("toy_growing.part:f", tmp_path)
         assert code.load()(1) == factor
     (package / "part.py").write_text("def f(seed):\n    return -seed\n")
-    with pytest.raises(StudyError, match="toy_growing.part has other code on a worker than on the client"):
+    with pytest.raises(StudyError, match="toy_growing.part differs between a worker and the client"):
         code.load()

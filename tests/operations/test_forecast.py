@@ -117,7 +117,7 @@ def test_a_user_function_is_timed_at_its_smallest_median_and_largest_case(own_st
 )
 def test_a_user_function_that_does_not_end_has_no_forecast(own_study, evogt, monkeypatch, body):
     study = own_study(f"def method(seed):\n        {body}", "[axes]\nseed = [0, 1]")
-    monkeypatch.setattr(forecast, "_BUDGET", 1.0)
+    monkeypatch.setattr(forecast, "_MAX_TIMING_SECONDS", 1.0)
     code, out, _ = evogt("run", "-n", study.file)
     assert (code, out.splitlines()[-1].startswith("the time is unknown")) == (0, True)
 

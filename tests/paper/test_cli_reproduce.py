@@ -74,7 +74,7 @@ def test_the_command_succeeds_and_counts_runs_and_numbers(reproduced):
     assert "Traceback" not in done.stderr
     assert "Warning" not in done.stderr
     assert f"{RUNS} runs, 0 not ok; {NUMBERS} published numbers: " in done.stdout
-    assert f"{PUBLISHED - NUMBERS} published numbers belong to studies that were not given\n" in done.stdout
+    assert f"{PUBLISHED - NUMBERS} published numbers belong to other studies\n" in done.stdout
     assert "unexplained" not in done.stdout
     for suffix in ("md", "csv"):
         assert f"{out}/report.{suffix}\n" in done.stdout
@@ -159,7 +159,7 @@ def test_a_study_that_no_number_is_printed_of(client, evogt, tmp_path):
     )  # fmt: skip
     assert code == 0
     assert "2 runs, 0 not ok; no published numbers" in out
-    assert f"{PUBLISHED} published numbers belong to studies that were not given" in out
+    assert f"{PUBLISHED} published numbers belong to other studies" in out
     assert entries(tmp_path / "out") == []
 
 

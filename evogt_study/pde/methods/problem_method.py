@@ -633,7 +633,7 @@ class UserSolverCase(UserCase):
         variables = {**record.variables}
         solution = variables.pop(_SOLUTION, None)
         if solution is None:
-            return self.to_checked(record)
+            return self.check_record(record)
         u, wanted = np.asarray(solution.values, dtype=float), method.output.record
         if computed_names := [name for name in COMPUTED_NAMES if name in record.variables]:
             name = computed_names[0]
@@ -648,4 +648,4 @@ class UserSolverCase(UserCase):
         if "error_history" in errors:
             coordinates["time"] = Datum(("time",), times)
         variables, coordinates = variables | errors, {**record.coordinates, **coordinates}
-        return self.to_checked(replace(record, variables=variables, coordinates=coordinates))
+        return self.check_record(replace(record, variables=variables, coordinates=coordinates))

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evogt_study.registry import lazy_names
+from evogt_study.registry import make_lazy_import
 
 if TYPE_CHECKING:
     from evogt_study.pde.problems.formula_problem import BUILT_IN, FormulaProblem, oscillatory_1d, target_1d
 
 __all__ = ["BUILT_IN", "FormulaProblem", "oscillatory_1d", "target_1d"]
 
-__getattr__ = lazy_names(__name__, __file__)
+__getattr__ = make_lazy_import(__name__, __file__)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
-from evogt_study.formulas import SPACE, evaluate_formula, prepare, symbol
+from evogt_study.formulas import SPACE, compile_formulas, evaluate_formula, symbol
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import NonSeparable, Separable, SpaceTimeFunction
 from evogt_study.pde.numerics import Array, QuadratureRule
@@ -133,7 +133,7 @@ def make_space_time_function(
     if pairs is None or not _is_representable(pairs, values):
         return whole
     # evaluate profiles together, because they share most factors
-    modulations, profiles = (prepare(each, values) for each in zip(*pairs, strict=True))
+    modulations, profiles = (compile_formulas(each, values) for each in zip(*pairs, strict=True))
     steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
     made = Separable(
         lambda nodes: _fill_rows(profiles(name_coordinates(nodes)), len(nodes)),
@@ -168,7 +168,7 @@ def make_gradient(
 
 def make_elementwise(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:
     """Return the elementwise function of the variable `name` that evaluates the expression."""
-    evaluated = prepare((expression,), values)
+    evaluated = compile_formulas((expression,), values)
     return lambda array: np.array(np.broadcast_to(evaluated({name: array})[0], array.shape))
 
 
@@ -179,7 +179,7 @@ def name_coordinates(nodes: Array) -> dict[str, Array]:
 
 def make_nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[..., Array]:
     """Return the function of nodes (Q, d), t and further variables by name -> (Q,) that evaluates the expression."""
-    evaluated = prepare((expression,), values)
+    evaluated = compile_formulas((expression,), values)
     return lambda nodes, t, **more: _fill_rows(evaluated({**name_coordinates(nodes), "t": t, **more}), len(nodes))[0]
 
 
@@ -291,7 +291,7 @@ def _test_identity(
     """Return the defect for each product of test functions, and the integrals of fluxes and squares, (K, ..., K)."""
     axes = np.meshgrid(*[line.nodes for line in lines], indexing="ij", sparse=True)  # factors of one x are cheap
     expressions = (identity.residual, *[component for _, component in identity.flux])
-    found = prepare(expressions, {})({**values, **dict(zip(SPACE, axes, strict=False))})
+    found = compile_formulas(expressions, {})({**values, **dict(zip(SPACE, axes, strict=False))})
     residual, *flux = [np.broadcast_to(each, [len(line.nodes) for line in lines]) for each in found]
     defect, ones = _integrate_products(residual, [line.values for line in lines]), [line.ones for line in lines]
     for (axis, _), component in zip(identity.flux, flux, strict=True):

@@ -18,7 +18,7 @@ import numpy as np
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, shorten
-from evogt_study.formulas import RESERVED, SPACE, parameters_of, prepare, symbol
+from evogt_study.formulas import RESERVED, SPACE, compile_formulas, find_parameters, symbol
 from evogt_study.pde.domains import Box, UnitCube
 from evogt_study.pde.domains.box import to_box
 from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonSeparable, Problem, check_data
@@ -351,7 +351,7 @@ class SymbolicFields:
         self.initial = tuple(initial)
         used = [*self.lifting, *initial, *(self.exact or ()), *self.faces.values()]
         used += [coefficient for row in self.coefficients for coefficient in row]
-        self.parameters = frozenset[str]().union(*map(parameters_of, used)) - every
+        self.parameters = frozenset[str]().union(*map(find_parameters, used)) - every
 
     def derive_slots(self, values: tuple[sympy.Expr, ...]) -> dict[sympy.Symbol, sympy.Expr]:
         """Return the values of the symbols of fields and derivatives for the given functions."""
@@ -386,7 +386,7 @@ class FieldData:
         """Evaluate expressions in x and t at the nodes, (Q, d) -> (n, Q)."""
         known = {**name_coordinates(nodes), "t": t}
         with np.errstate(all="ignore"):
-            found = prepare(expressions, self.values)(known)
+            found = compile_formulas(expressions, self.values)(known)
         return np.stack([np.broadcast_to(np.asarray(each, dtype=float), len(nodes)) for each in found])
 
     def exact(self, nodes: Array, t: float) -> Array:
@@ -462,7 +462,7 @@ class FormulaTerms:
         self.algebraic = tuple(each.algebraic for _, each in data.problem.fields)
         rows, flat = symbolic.coefficients, {slot for group in symbolic.slots for slot in group}
         self.places = [(a, p) for a, row in enumerate(rows) for p, c in enumerate(row) if c != 0]
-        self.values = prepare(tuple(rows[a][p] for a, p in self.places), data.values)
+        self.values = compile_formulas(tuple(rows[a][p] for a, p in self.places), data.values)
         steady: dict[tuple[int, int, int, int], sympy.Expr] = {}
         varying: dict[tuple[int, int, int, int], sympy.Expr] = {}
         for a, p in self.places:
@@ -472,12 +472,12 @@ class FormulaTerms:
                     if slope != 0:
                         (varying if slope.free_symbols & (flat | {_TIME}) else steady)[a, p, b, q] = slope
         self.steady_places, self.varying_places = list(steady), list(varying)
-        self.steady, self.varying = (prepare(tuple(each.values()), data.values) for each in (steady, varying))
+        self.steady, self.varying = (compile_formulas(tuple(each.values()), data.values) for each in (steady, varying))
         self.faces, slots = list[FaceTerm](), [group[0] for group in symbolic.slots]
         for (row, face), h in symbolic.faces.items():
             by = tuple(b for b, slot in enumerate(slots) if h.has(slot))
             slopes = (sympy.diff(h, slots[b]) for b in by)
-            self.faces.append(FaceTerm(row, face, by, prepare((h, *slopes), data.values)))
+            self.faces.append(FaceTerm(row, face, by, compile_formulas((h, *slopes), data.values)))
 
     def initial(self, nodes: Array) -> Array:
         """Return the initial values minus the liftings, (Q, d) -> (n, Q)."""

@@ -15,7 +15,7 @@ import numpy as np
 import sympy
 
 from evogt_study.errors import FormulaError, ProblemError, shorten
-from evogt_study.formulas import RESERVED, parameters_of, parse
+from evogt_study.formulas import RESERVED, find_parameters, parse
 from evogt_study.pde.galerkin.problem import (
     Lifting,
     NaturalFace,
@@ -296,7 +296,7 @@ class SymbolicProblem:
             if formula.has(sympy.zoo, sympy.nan, sympy.oo, sympy.I, sympy.DiracDelta, sympy.Derivative):
                 got = f"{str(formula)[:80]} after differentiation"
                 raise FormulaError(f"the formulas must be smooth and real, got {got}")
-        self.parameters = frozenset[str]().union(*map(parameters_of, formulas)) - {str(SOLUTION)}
+        self.parameters = frozenset[str]().union(*map(find_parameters, formulas)) - {str(SOLUTION)}
 
     def compute_flux(self, u: sympy.Expr) -> tuple[sympy.Expr, ...]:
         """Return the flux A grad u of a function u."""
