@@ -126,31 +126,11 @@ def _read_values(records: RunRecords, rows: list[int]) -> dict[int, _RunValues]:
 
 
 def _compare_pair(one: _RunValues, other: _RunValues) -> Iterator[Difference]:
-    names = dict.fromkeys([*other, *one])
-    pairs = [(one[name][1], other[name][1]) for name in names if name in one and name in other]
-    same = [a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs]
-    if len(same) == len(names) and all(same):
-        return
-    one, other = map(_drop_missing_labels, (one, other))
-    for name in names:
+    for name in dict.fromkeys([*other, *one]):
         ours, theirs = (run[name][1] if name in run else None for run in (one, other))
-        difference = _compare_values(name[0], ours, theirs)
-        if difference is not None:
+        bits = [None if each is None else (each.dtype, each.shape, each.tobytes()) for each in (ours, theirs)]
+        if bits[0] != bits[1] and (difference := _compare_values(name[0], ours, theirs)) is not None:
             yield difference
-
-
-def _drop_missing_labels(run: _RunValues) -> _RunValues:
-    """Remove the coordinate values of other runs.  A file without an index adds these values to each run."""
-    for name, (dims, labels) in list(run.items()):
-        if dims == (name[0],) and labels.dtype.kind in "UMiu":
-            along = {key: each for key, each in run.items() if name[0] in each[0] and key != name}
-            there = np.zeros(len(labels), dtype=bool)
-            for own, values in along.values():
-                present = np.moveaxis(~_is_missing(values), own.index(name[0]), 0)
-                there |= present.reshape(len(labels), -1).any(axis=1)
-            for key, (own, values) in {**along, name: run[name]}.items() if along else ():
-                run = {**run, key: (own, values.compress(there, axis=own.index(name[0])))}
-    return run
 
 
 def _is_missing(values: Values) -> npt.NDArray[np.bool_]:
