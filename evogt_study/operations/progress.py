@@ -11,9 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -126,44 +124,23 @@ def format_progress(event: ProgressEvent) -> str:
 
 
 def make_notebook_display() -> Listener | None:
-    """Create a progress display if this process is the kernel of a notebook, or return None."""
+    """Return a listener that shows the latest event of each phase in a notebook, or None in any other process."""
     ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return None if getattr(shell, "kernel", None) is None else NotebookDisplay()
+    if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
+        return None
+    from IPython.display import Pretty, display  # IPython is no dependency: a notebook has it
 
+    lines, shown_at, handle = dict[str, str](), -math.inf, display(Pretty(""), display_id=True)
 
-class NotebookDisplay:
-    """Listener that shows the latest event of each phase in a notebook."""
+    def show(event: ProgressEvent) -> None:
+        nonlocal shown_at
+        is_due = event.phase not in lines or event.final or time.monotonic() > shown_at + DISPLAY_SECONDS
+        lines[event.phase] = escape_text(format_progress(event))
+        if is_due:
+            shown_at = time.monotonic()
+            handle.update(Pretty("\n".join(lines.values())))
 
-    def __init__(self) -> None:
-        self.events: dict[str, ProgressEvent] = {}
-        self.handle: Any = None
-        self.shown_at = 0.0
-
-    def __call__(self, event: ProgressEvent) -> None:
-        """Show the first and the last event of a phase, and one event every `DISPLAY_SECONDS`."""
-        new = event.phase not in self.events
-        self.events[event.phase] = event
-        if new or event.final or time.monotonic() - self.shown_at > DISPLAY_SECONDS:
-            self.shown_at = time.monotonic()
-            if self.handle is None:
-                from IPython.display import display  # IPython is not a dependency, but a notebook has it
-
-                self.handle = display(self, display_id=True)
-            else:
-                self.handle.update(self)
-
-    def __repr__(self) -> str:
-        return "\n".join(escape_text(format_progress(event)) for event in self.events.values())
-
-    def _repr_html_(self) -> str:
-        """Return HTML with a progress bar and a text for each phase.  The bar is red if a run has failed."""
-        return "\n".join(
-            f'<div><progress max="{max(event.total, 1)}" value="{event.reused + event.done}" style="width: 16em; '
-            f'accent-color: {"firebrick" if event.failed else "seagreen"}"></progress> '
-            f"{escape(escape_text(format_progress(event)))}</div>"
-            for event in self.events.values()
-        )
+    return show
 
 
 def with_progress_file(result: Path, listener: Listener | None) -> Listener:

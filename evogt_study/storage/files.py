@@ -36,16 +36,14 @@ RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
 """Valid suffixes of a result file: the suffixes of NetCDF, or no suffix."""
 MAX_BYTES = 32 * 2**20
 """Largest size of a file that is read as a whole.  A table of a million numbers of 17 digits has 20 MB."""
-MAX_STUDY_BYTES = 4 * 2**20
-"""Largest size of a study file.  Reading TOML takes 0.5 s for each MB."""
+MAX_STUDY_BYTES = 4 * 2**20  # largest size of a study file.  Reading TOML takes 0.5 s for each MB
 _LONG_KEY = re.compile(r"""(?<![\w."'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 """Pattern of a key with more than 100 parts.  Its reading time grows with the square of the number of parts."""
 _MARK = re.compile(r"(?P<machine>[0-9a-f]{8})-(?P<process>\d+)\.(?P<start>\d+)-")
 """Pattern of the mark of a process in temporary names, by which a later process finds files of a killed process."""
 _NAMESPACES = ("/proc/self/ns/pid", "/proc/self/ns/time")
 """Namespaces that give a container its own process numbers and start times."""
-_UNKNOWN = "0"
-"""Start time of a process that the kernel does not show."""
+_UNKNOWN = "0"  # start time of a process that the kernel does not show
 
 
 # --- paths of a result ------------------------------------------------------------------------------------------------
@@ -62,22 +60,15 @@ def add_suffix(result: Path, suffix: str) -> Path:
     return result.parent / f"{result.name}{suffix}"
 
 
+# paths beside a result.  The folder of shards exists while a study runs, and is removed with the claims in it
 shard_folder = partial(add_suffix, suffix=SHARDS)
-"""Return the folder beside a result file that holds its shards while a study runs."""
-store_folder = partial(add_suffix, suffix=STORE)
-"""Return the folder beside a result file that keeps finished runs that are no longer part of the study."""
-runs_folder = partial(add_suffix, suffix=".runs")
-"""Return the folder beside a result that holds the folders and checkpoints of its runs."""
-description_path = partial(add_suffix, suffix=f"{SHARDS}/study.json")
-"""Return the file that holds the study of an unfinished result."""
-progress_file = partial(add_suffix, suffix=f"{SHARDS}/{PROGRESS}")
-"""Return the progress file of a running study."""
-claims_folder = partial(add_suffix, suffix=f"{SHARDS}/{CLAIMS}")
-"""Return the folder of the claims of array tasks, which is removed with the shards."""
-lock_file = partial(add_suffix, suffix=".lock")
-"""Return the lease file of a result.  A link and its target have one lease."""
-jobs_folder = partial(add_suffix, suffix=".jobs")
-"""Return the folder with the output of the jobs of a batch system."""
+store_folder = partial(add_suffix, suffix=STORE)  # finished runs that are no longer part of the study
+runs_folder = partial(add_suffix, suffix=".runs")  # folders and checkpoints of runs
+description_path = partial(add_suffix, suffix=f"{SHARDS}/study.json")  # the study of an unfinished result
+progress_file = partial(add_suffix, suffix=f"{SHARDS}/{PROGRESS}")  # the latest progress event of a running study
+claims_folder = partial(add_suffix, suffix=f"{SHARDS}/{CLAIMS}")  # claims of array tasks
+lock_file = partial(add_suffix, suffix=".lock")  # the lease.  A link and its target have one lease
+jobs_folder = partial(add_suffix, suffix=".jobs")  # output of the jobs of a batch system
 
 
 def to_paths(given: str | Path | Iterable[str | Path]) -> list[Path]:

@@ -57,8 +57,7 @@ MAX_OUTPUT_FILE_BYTES = 64 * 2**20
 END_SECONDS = 0.2
 """Seconds in which a runner may end with its own exit code, after its connection is closed."""
 BLAS_THREADS = tuple(f"{each}_THREADS" for each in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM", "BLIS_NUM"))
-ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
-"""Environment variables that limit BLAS libraries to one thread."""
+ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")  # environment variables that limit BLAS libraries to one thread
 _CODE = """\
 import sys
 sys.path.append(sys.argv[1])
@@ -338,8 +337,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-_idle: list[Runner] = []
-"""Idle runners of this process, for the next study.  A runner ends by itself after some time."""
+_idle: list[Runner] = []  # idle runners of this process, for the next study.  A runner ends by itself after some time
 _idle_lock = threading.Lock()
 
 

@@ -15,8 +15,7 @@ from typing import Any
 from evogt_study.errors import InputError
 
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_REPEAT_SECONDS = 0.05
-"""Seconds until a signal is sent again if it could not interrupt the main thread."""
+_REPEAT_SECONDS = 0.05  # seconds until a signal is sent again if it could not interrupt the main thread
 
 
 @contextmanager
