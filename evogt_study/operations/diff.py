@@ -26,8 +26,7 @@ from evogt_study.storage.arrays import Packed
 from evogt_study.study.case_space import join_names
 
 RUNS_AT_ONCE = 64
-MAX_RUNS = 10
-"""Maximum number of differing runs that `ResultDiff.describe` lists."""
+MAX_RUNS = 10  # maximum number of differing runs that `ResultDiff.describe` lists
 Values = npt.NDArray[Any]
 _RunValues = dict[tuple[str, bool], tuple[tuple[str, ...], Values]]
 """Dimensions and values of each variable of a run.  A key is a name, and True for an attribute of a Dataset."""
@@ -44,26 +43,22 @@ def read_runs(path: Path, groups: Mapping[str, xr.Dataset]) -> dict[str, RunReco
     return {phase: known.get(phase) or to_records(data) for phase, data in groups.items()}
 
 
-@dataclass(frozen=True, eq=False)
 class RunsOfResult:
-    """Run metadata, coordinates and finished runs of a result, by phase."""
+    """Run metadata, coordinates and finished runs of a result, by phase.
 
-    path: Path
-    groups: Mapping[str, xr.Dataset]
-    runs: Mapping[str, RunRecords]
+    Raises ResultError if another program has changed the file.
+    """
 
-    @staticmethod
-    def read(path: Path) -> RunsOfResult:
-        """Read a result.  Raises ResultError if another program has changed the file."""
+    def __init__(self, path: Path) -> None:
+        self.path = path
         with netcdf.open_partial_result(path) as found:
-            runs = read_runs(path, found)
-            groups = {
+            self.runs = read_runs(path, found)
+            self.groups = {
                 phase: netcdf.load_result(path, netcdf.select_metadata(data).assign_coords(data.coords))
                 for phase, data in found.items()
             }
         if path.exists():
             check_file(path)
-        return RunsOfResult(path, groups, runs)
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -268,7 +263,7 @@ def diff(one: str | Path, other: str | Path, *, pilot: bool = False) -> ResultDi
     >>> evs.diff("before.nc", "after.nc").to_dataframe()  # doctest: +SKIP
     """
     phase = PILOT if pilot else MAIN
-    results = [RunsOfResult.read(Path(each)) for each in (one, other)]
+    results = [RunsOfResult(Path(each)) for each in (one, other)]
     for each in results:
         if phase not in each.groups:
             raise ResultError(f"{each.path} has no runs of the phase {phase}. Choose another phase or result.")

@@ -32,14 +32,10 @@ T = TypeVar("T")
 StageSeconds = Mapping[str, float]
 START_SECONDS = 2.0
 """Time in seconds of a command for imports, reading the study, starting workers and writing the result."""
-RUN_SECONDS = 0.0004
-"""Overhead of a run in seconds, for storing its record in the shard and in the result."""
-SAMPLED_CASES = 500
-"""Maximum number of cases in the sample that represents a plan."""
-_MAX_TIMING_SECONDS = 10.0
-"""Time limit in seconds for the timed cases of a phase."""
-WORKER_BYTES = 130 * 2**20
-"""Memory in bytes of an idle worker process with NumPy, SciPy, SymPy and Dask."""
+RUN_SECONDS = 0.0004  # overhead of a run in seconds, for storing its record in the shard and in the result
+SAMPLED_CASES = 500  # maximum number of cases in the sample that represents a plan
+_MAX_TIMING_SECONDS = 10.0  # time limit in seconds for the timed cases of a phase
+WORKER_BYTES = 130 * 2**20  # memory in bytes of an idle worker process with NumPy, SciPy, SymPy and Dask
 
 
 class Prediction(NamedTuple):
@@ -49,11 +45,7 @@ class Prediction(NamedTuple):
     longest: float
 
 
-class SampledCase(NamedTuple):
-    """Number and size of a case.  The size is a rough time in seconds, or a rank of the axis values."""
-
-    size: float
-    number: int
+SampledCase = tuple[float, int]  # size and number of a case.  The size is a rough time in seconds, or a rank
 
 
 @dataclass(frozen=True)
@@ -93,7 +85,7 @@ def predict_seconds(plan: Plan, stages: Sequence[SharedWork], numbers: Order) ->
     times = time_cases(plan, sample, in_process=is_rough)
     if not times:
         return None
-    sizes = [case.size for case in sample]
+    sizes = [size for size, _ in sample]
     names = {OWN_STAGE}.union(*times.values())
     alone = {size: sum(_interpolate_seconds(times, stage, size) for stage in names) for size in sizes}
     if not is_rough:
@@ -128,8 +120,7 @@ def sample_cases(plan: Plan, numbers: Order) -> tuple[list[SampledCase], bool]:
     works = [estimate_work(plan.method, values) for _, values in cases]
     rough = [work for work in works if work is not None]
     sizes = rough if len(rough) == len(cases) else [_rank_case(plan, index) for index, _ in cases]
-    found = sorted(SampledCase(size, index) for size, (index, _) in zip(sizes, cases, strict=True))
-    return found, sizes is rough
+    return sorted(zip(sizes, (index for index, _ in cases), strict=True)), sizes is rough
 
 
 def _rank_case(plan: Plan, index: int) -> float:
@@ -145,18 +136,18 @@ def _rank_case(plan: Plan, index: int) -> float:
 
 def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -> dict[float, StageSeconds]:
     """Time the smallest, the median and the largest case.  Return the seconds of each stage by case size."""
-    sample = [case for case in sample if case.size > 0.0]
-    chosen = {case.size: case for case in (sample[0], sample[len(sample) // 2], sample[-1])} if sample else {}
+    sample = [case for case in sample if case[0] > 0.0]
+    chosen = dict([sample[0], sample[len(sample) // 2], sample[-1]] if sample else [])
     times: dict[float, StageSeconds] = {}
     end, runner = time.perf_counter() + _MAX_TIMING_SECONDS, Runner()
     try:
-        for size, case in chosen.items():
+        for size, number in chosen.items():
             rate = max((sum(stages.values()) / known for known, stages in times.items()), default=0.0)
             left = end - time.perf_counter()
             if left <= 0.0 or (in_process and times and rate * size > left):
                 break
             for _ in range(1 if times else 2):
-                (planned,) = plan.cases(np.array([case.number]))
+                (planned,) = plan.cases(np.array([number]))
                 if in_process:
                     times[size] = _time_stages(plan, planned)
                     continue

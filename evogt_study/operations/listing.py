@@ -120,14 +120,11 @@ def _read_values(data: xr.Dataset) -> dict[str, xr.Variable]:
         if set(each.dims) <= set(axes) and not str(name).startswith("run_")
     }  # fmt: skip
     status = xr.Variable(axes, STATUS_NAMES[status_codes(data["run_status"])])
-    own = {"status": status, "method": xr.Variable((), _read_method(data)), "study": xr.Variable((), data.attrs["id"])}
-    return {**own, **found}
-
-
-def _read_method(data: xr.Dataset) -> str:
+    method = ""
     with suppress(ValueError):
-        return str(tomllib.loads(str(data.attrs.get("study", ""))).get("method", ""))
-    return ""
+        method = str(tomllib.loads(str(data.attrs.get("study", ""))).get("method", ""))
+    own = {"status": status, "method": xr.Variable((), method), "study": xr.Variable((), data.attrs["id"])}
+    return {**own, **found}
 
 
 def _list_result(
@@ -148,5 +145,5 @@ def _list_result(
     if not is_finished:
         date = datetime.fromtimestamp(description_path(path).stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kept = data.assign(run_key=keys.copy(data=np.where(meets.values, keys.values, "")))
-    axes = {str(name): size for name, size in keys.sizes.items()}
-    return ListedResult(path, str(data.attrs["id"]), _read_method(data), date, is_finished, axes, count_status(kept))
+    axes, method = {str(name): size for name, size in keys.sizes.items()}, str(values["method"].values)
+    return ListedResult(path, str(data.attrs["id"]), method, date, is_finished, axes, count_status(kept))

@@ -86,7 +86,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
         raise InputError(f"`FILES` must be two results or more, got {len(sources)}")
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
         raise _explain_conflict(output, "which is one of the files to merge")
-    _write_joined(output, lambda: _merge_runs(list(map(RunsOfResult.read, sources)), study))
+    _write_joined(output, lambda: _merge_runs(list(map(RunsOfResult, sources)), study))
     return netcdf.with_status_names(netcdf.open_written(output))
 
 
@@ -154,21 +154,19 @@ def _make_joint_study(sources: Sequence[RunsOfResult]) -> Study:
             return study
     tables = [parse_toml(study.text) for study in studies]
     axes = [table.pop("axes", {}) for table in tables]
-    joint: dict[str, Any] = {}
-    is_joint = all(table == tables[0] for table in tables)
-    for name, own in axes[0].items():
-        is_everywhere = all(name in each for each in axes)
-        values: list[Any] = [value for study in studies if is_everywhere for value in study.space.axis(name).values]
-        if is_everywhere and all(each[name] == own for each in axes):
-            joint[name] = own
-        elif is_everywhere and all(type(value) in (bool, int, float, str) for value in values):
+    joint = dict(axes[0])
+    is_joint = all(table == tables[0] and own.keys() == joint.keys() for table, own in zip(tables, axes, strict=True))
+    for name in joint if is_joint else ():
+        if any(own[name] != joint[name] for own in axes):
+            values: list[Any] = [value for study in studies for value in study.space.axis(name).values]
+            if not all(type(value) in (bool, int, float, str) for value in values):
+                is_joint = False
+                break
             values = list(dict.fromkeys(values))
             if all(type(value) in (int, float) for value in values):
                 values.sort()
             is_range = all(type(value) is int for value in values) and values[-1] - values[0] == len(values) - 1
             joint[name] = {"start": values[0], "count": len(values)} if is_range and values[0] >= 0 else values
-        else:
-            is_joint = False
     if not is_joint:
         texts = [{"study": study.text, "code": study.spec.declaration} for study in studies]
         other = next(number for number, each in enumerate(texts) if each != texts[0])
@@ -270,8 +268,7 @@ def _write_history(what: str) -> str:
 
 # --- results of different studies -------------------------------------------------------------------------------------
 
-Results = Mapping[Any, xr.Dataset]
-"""Mapping from the value along the new dimension to the result."""
+Results = Mapping[Any, xr.Dataset]  # mapping from the value along the new dimension to the result
 NOT_PLANNED = {"run_status": variables.Status.not_run, "run_attempts": 0, "run_software": -1}
 MISSING = {
     "numbers": np.nan, "strings": "", "dates": np.datetime64("NaT", "ns"), "durations": np.timedelta64("NaT", "ns")

@@ -20,19 +20,15 @@ from evogt_study.storage.files import claims_folder, parse_json, progress_file, 
 from evogt_study.storage.lease import Lease, count_active_claims, find_writer
 from evogt_study.text import escape_text, format_duration
 
-Listener = Callable[["ProgressEvent"], None]
-"""Function that receives all progress events of a study."""
-DISPLAY_SECONDS = 0.2
-"""Minimum time in seconds between two messages to the notebook."""
+Listener = Callable[["ProgressEvent"], None]  # function that receives all progress events of a study
+DISPLAY_SECONDS = 0.2  # minimum time in seconds between two messages to the notebook
 MIN_BATCHES, MIN_SECONDS = 3, 1.0
 """Minimum number of finished batches, and of seconds after the first batch, for an estimate of the remaining time.
 
 The first runs of a process are slower than later runs.
 """
-RATE_SECONDS = 5.0
-"""Length in seconds of the most recent period, which determines the current rate of runs."""
-_WATCH_SECONDS = 1.0
-"""Minimum time in seconds between two events in the progress file."""
+RATE_SECONDS = 5.0  # length in seconds of the most recent period, which determines the current rate of runs
+_WATCH_SECONDS = 1.0  # minimum time in seconds between two events in the progress file
 
 
 @dataclass(frozen=True)

@@ -391,8 +391,7 @@ class StudyRun:
         own = {*COORDINATES} if any(phase.precision for phase in self.study.phases) else set()
         returned = {name for each in records.stacks if each.role != ATTRIBUTE for name in (each.name, *each.dims)}
         for name in sorted(returned & {*own, *plan.space.names}):
-            if name in own:
-                problem = f"the function returned `{name}`, a name that the result of a study with [precision] uses"
-                raise errors.StudyError(f"{problem} ({self.study.file}). Rename it.")
-            problem = f"the method returned a variable `{name}`, but the study has a dimension of this name"
-            raise errors.StudyError(f"{problem} ({self.study.file}). Rename the dimension.")
+            owner = "the result of a study with [precision]" if name in own else "a dimension of the study"
+            raise errors.StudyError(
+                f"the function returned `{name}`, the name of {owner} ({self.study.file}). Rename one of them."
+            )

@@ -38,8 +38,7 @@ from evogt_study.study.plan import choose_parameters, join_values, plan_study
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, compute_here
 
-_MAX_VALUES = 6
-"""Maximum number of values of an array that `Trial.describe` prints."""
+_MAX_VALUES = 6  # maximum number of values of an array that `Trial.describe` prints
 OTHER_SOFTWARE_TOLERANCE = 1e-8
 """Maximum relative difference that `verify` accepts between different software versions.
 

@@ -406,6 +406,15 @@ class Packed:
         if not is_right:
             raise ValueError("pieces are outside of the file, or have an unknown form")
 
+    @staticmethod
+    def join(several: Sequence[Packed]) -> Packed:
+        """Return the rows of several objects as one object."""
+        starts = np.cumsum([0, *map(len, several)])
+        made = Packed.empty(int(starts[-1]), several[0].shapes.shape[1])
+        for start, packed in zip(starts, several, strict=False):
+            made.replace_rows(np.arange(start, start + len(packed)), packed)
+        return made
+
     def _read(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
         """Return the arrays of rows that are contiguous in the file or share a piece."""
         first, shape = self.pieces[rows[0], 0], tuple(self.shapes[rows[0]].tolist())

@@ -39,28 +39,18 @@ from evogt_study.schema.variables import Status
 from evogt_study.workers.runner import DONE, FATAL, HEAD, STATE, dump, take_output
 
 T = TypeVar("T")
-MAX_CACHE_BYTES = 48 * 2**20
-"""Largest size in bytes of the stage results that a process keeps between batches."""
-_MIN_RESULT_BYTES = 32 * 2**10
-"""Smallest size in bytes that the cache assumes for a result."""
-SEND_SECONDS = 0.25
-"""Seconds of work after which a process sends its finished runs.  A crash loses at most this work."""
-SEND_BYTES = 8 * 2**20
-"""Bytes of values after which a process sends its finished runs."""
+MAX_CACHE_BYTES = 48 * 2**20  # largest size in bytes of the stage results that a process keeps between batches
+_MIN_RESULT_BYTES = 32 * 2**10  # smallest size in bytes that the cache assumes for a result
+SEND_SECONDS = 0.25  # seconds of work after which a process sends its finished runs.  A crash loses at most this work
+SEND_BYTES = 8 * 2**20  # bytes of values after which a process sends its finished runs
 MAX_MESSAGE_CHARACTERS = 500
 """Largest number of characters in a message.  The longest message determines the width of a field in the file."""
 MAX_OUTPUT_LINES, MAX_OUTPUT_CHARACTERS = 4, 240
 """Largest number of output lines, and of output characters, in the message of a failed run."""
-IDLE_SECONDS = 60.0
-"""Seconds after which a runner ends if it receives no batch."""
-MIN_DESCRIPTORS = 8
-"""Number of file descriptors that a run needs."""
-EXIT_CODE = 71
-"""Exit code of a runner that can no longer open files (EX_OSERR of sysexits.h)."""
-OOM_SCORE = 500
-"""Value of oom_score_adj for Linux.  If memory is short, Linux ends a run and not the study."""
-_Row = tuple[Status, str, Record | None, str, float]
-"""Status, message, record, output and seconds of a run."""
+IDLE_SECONDS = 60.0  # seconds after which a runner ends if it receives no batch
+MIN_DESCRIPTORS = 8  # number of file descriptors that a run needs
+OOM_SCORE = 500  # value of oom_score_adj for Linux.  If memory is short, Linux ends a run and not the study
+_Row = tuple[Status, str, Record | None, str, float]  # status, message, record, output and seconds of a run
 
 
 # --- stages that cases share ------------------------------------------------------------------------------------------
@@ -223,11 +213,6 @@ class RunSurroundings:
         self.environment_before = dict(self.environment_data)
         self.output, self.streams = -1 if state is None else os.dup(1), [sys.stdout, sys.stderr]
 
-    def begin(self, number: int) -> None:
-        """Begin the run of case `number` of the batch."""
-        if self.state is not None:
-            STATE.pack_into(self.state, 0, number, time.monotonic())
-
     def end(self) -> str:
         """Restore the surroundings after a run.  In a runner, return the output of the run."""
         try:
@@ -295,7 +280,8 @@ def compute_batch(
         for number, (key, values) in enumerate(batch.cases):
             status, message, record = Status.ok, "", None
             seed_draws(key)
-            surroundings.begin(number)
+            if surroundings.state is not None:
+                STATE.pack_into(surroundings.state, 0, number, time.monotonic())
             stages.start(number)
             begin_run(key, values, batch.folder)
             try:
@@ -428,7 +414,7 @@ def serve_batches(link: int, state: int, lifeline: int) -> None:
                 _send(link, FATAL, error if is_known else SweepError(text))
             STATE.pack_into(shared, 0, -1, 0.0)
             if not surroundings.is_usable():
-                os._exit(EXIT_CODE)
+                os._exit(os.EX_OSERR)  # this process can no longer open files
             os.write(link, HEAD.pack(DONE, 0))
 
 

@@ -52,8 +52,7 @@ from evogt_study.workers.batch import Batch, describe_error, make_records
 from evogt_study.workers.executor import BatchSize, DaskExecutor
 from evogt_study.workers.runner import Runner, RunOptions, borrow_runner, load
 
-CONNECT_SECONDS = 5
-"""Seconds in which a scheduler must answer.  Dask itself would wait for 30 s."""
+CONNECT_SECONDS = 5  # seconds in which a scheduler must answer.  Dask itself would wait for 30 s
 THREADS_PER_SPARE = 4
 """Number of workers for each spare thread.  A spare thread holds the next batch, which Dask would need 5 ms to send."""
 SETTINGS: dict[str, Any] = {
@@ -75,12 +74,9 @@ SETTINGS: dict[str, Any] = {
 """Dask's settings for a cluster that this process starts."""
 BATCHES_AHEAD, MIN_BATCHES_AHEAD = 3, 8
 """Batches in flight for each worker, and in total at least.  Waiting batches make an adaptive cluster grow."""
-MAX_HELD_BYTES = 512 * 2**20
-"""Largest number of bytes in flight, if there are more batches than workers."""
-ALONE_SECONDS = 0.5
-"""Work in seconds for which one more runner starts.  A runner needs a third of a second for imports."""
-COUNT_SECONDS = 1.0
-"""Seconds between two counts of the workers.  Each count needs a round trip to the scheduler."""
+MAX_HELD_BYTES = 512 * 2**20  # largest number of bytes in flight, if there are more batches than workers
+ALONE_SECONDS = 0.5  # work in seconds for which one more runner starts.  A runner needs a third of a second for imports
+COUNT_SECONDS = 1.0  # seconds between two counts of the workers.  Each count needs a round trip to the scheduler
 ROUND_SECONDS = 0.25
 """Longest time in seconds in which the client collects finished batches to store and replace them together."""
 MEMORY_ERROR = re.compile("MemoryError|of memory, more than|signal 9, SIGKILL|bad_alloc|allocate memory|out of memory")

@@ -43,8 +43,7 @@ MAX_BATCH_BYTES = 16 * 2**20
 """Largest number of bytes that a batch returns.  The worker and the client hold these bytes in memory."""
 MAX_BATCH_CASES = 5_000
 """Largest number of cases in a batch.  It limits the run keys, messages and run metadata of very short runs."""
-_MAX_GROWTH = 8
-"""Largest ratio of the runs in a batch to all measured runs, because the first runs may differ."""
+_MAX_GROWTH = 8  # largest ratio of the runs in a batch to all measured runs, because the first runs may differ
 N_RECENT_BATCHES = 8
 """Number of latest batches that determine the size of the next batch.  Early runs may take longer than later runs."""
 

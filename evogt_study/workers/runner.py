@@ -44,18 +44,14 @@ HEAD = struct.Struct("qq")
 DONE, FATAL = 0, -1
 _LARGE_BYTES = 2**16
 """Smallest size of an array in bytes to send it outside of the pickle, so that no copy is necessary."""
-_MAX_OUTPUT_BYTES = 16 * 2**10
-"""Largest output of a run in its record, in bytes.  Longer output loses its middle part."""
-_CHECK_SECONDS = 0.25
-"""Seconds between two checks of the time, the memory and the output of a run by the supervisor."""
-_INTERPRETER_BYTES = 150 * 2**20
-"""Memory of the interpreter in bytes, in addition to the memory that a run needs."""
+_MAX_OUTPUT_BYTES = 16 * 2**10  # largest output of a run in its record, in bytes.  Longer output loses its middle part
+_CHECK_SECONDS = 0.25  # seconds between two checks of the time, the memory and the output of a run by the supervisor
+_INTERPRETER_BYTES = 150 * 2**20  # memory of the interpreter in bytes, in addition to the memory that a run needs
 MAX_DEATHS = 2
 """Number of times that a run may end its runner before it gets the status lost.  The first end may be an accident."""
 MAX_OUTPUT_FILE_BYTES = 64 * 2**20
 """Largest size in bytes of the output file of a run.  The supervisor empties a larger file."""
-END_SECONDS = 0.2
-"""Seconds in which a runner may end with its own exit code, after its connection is closed."""
+END_SECONDS = 0.2  # seconds in which a runner may end with its own exit code, after its connection is closed
 BLAS_THREADS = tuple(f"{each}_THREADS" for each in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM", "BLIS_NUM"))
 ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")  # environment variables that limit BLAS libraries to one thread
 _CODE = """\
