@@ -136,7 +136,7 @@ def evaluate_trial(s: Settings, layers: Layers, x: Array) -> Array:
     return boundary_factor(x)[0][:, None] * features(s, layers, x, derivatives=False)[0]
 
 
-def trial_functions(s: Settings, layers: Layers, x: Array) -> tuple[Array, list[Array]]:
+def make_trial(s: Settings, layers: Layers, x: Array) -> tuple[Array, list[Array]]:
     """Phi and G_1, ..., G_d at the points."""
     psi, d_psi = features(s, layers, x)
     factor, d_factor = boundary_factor(x)
@@ -162,7 +162,7 @@ def retained_space(s: Settings, d: int) -> RetainedSpace:
     x, w = quadrature(s.assembly, d)
     # lines 1-2: the dictionary, Phi, G_l and B
     layers = sample_layers(s, d)
-    phi, g = trial_functions(s, layers, x)
+    phi, g = make_trial(s, layers, x)
     b = np.sqrt(w)[:, None] * phi
     # line 3: thin SVD; keep sigma_i > sqrt(tau) sigma_1
     _, sigma, vt = np.linalg.svd(b, full_matrices=False)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evogt_study import pde
-from evogt_study.pde.galerkin.validation import energy_history, norm_history
+from evogt_study.pde.galerkin.validation import compute_energy_history, compute_norm_history
 from evogt_study.pde.methods.declarations import make_integrator
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
@@ -123,8 +123,8 @@ def test_norms_and_energies_of_a_lifted_run_are_the_nodal_sums(case, integrator)
         norms.append(np.sqrt(np.sum(w * (at(u_b, x, t) + space.values @ alpha) ** 2)))
         energies.append(np.sum(w * at(a, x, t) * np.sum(gradient**2, axis=0)))
     # the identity mass that || alpha ||^2 stands for is met to 1e-12 at this tau
-    assert norm_history(solution.system, trajectory) == pytest.approx(norms, rel=1e-12, abs=0.0)
-    assert energy_history(solution.system, trajectory) == pytest.approx(energies, rel=1e-12, abs=0.0)
+    assert compute_norm_history(solution.system, trajectory) == pytest.approx(norms, rel=1e-12, abs=0.0)
+    assert compute_energy_history(solution.system, trajectory) == pytest.approx(energies, rel=1e-12, abs=0.0)
     if integrator == "stabilized_semi_implicit":
         assert trajectory.energies == pytest.approx(np.array(energies) / 2.0, rel=1e-12, abs=0.0)
 

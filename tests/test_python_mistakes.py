@@ -25,7 +25,7 @@ from evogt_study.analysis.tables import NumberFormat, make_table, render_table
 from evogt_study.errors import EvogtError, InputError
 from evogt_study.formulas import parse
 from evogt_study.inference.intervals import Goal, Interval
-from evogt_study.pde.baselines.finite_difference import finite_differences
+from evogt_study.pde.baselines.finite_difference import solve_differences
 from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains import Box, Disk, Polygon, UnitCube
@@ -77,7 +77,7 @@ def solve(statement, **options):
 
 
 def by_differences(statement, points=5):
-    return finite_differences(statement(), points, GRID, INTEGRATORS["implicit_midpoint"]())
+    return solve_differences(statement(), points, GRID, INTEGRATORS["implicit_midpoint"]())
 
 
 def by_elements(statement, unknowns, degree=None):

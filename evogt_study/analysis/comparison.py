@@ -302,7 +302,7 @@ def _find_nearest_share(values: Array, part: Sequence[int], target: float) -> tu
 
 
 def check_paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
-    """Return the dimensions `over`.  Raises InputError unless `dim` is another dimension of the values."""
+    """Return `over` as a list of dimensions.  Raises InputError unless `dim` is another dimension of the values."""
     over_dims = statistics.check_dimensions(values, over)
     others = [str(name) for name in values.dims if name not in over_dims]
     if dim not in others:

@@ -305,7 +305,7 @@ class Design:
         return bool(dims) and not shared
 
     def note(self, *more: str, streams: bool = True) -> str:
-        """Return further notes, the assumptions and the number of runs without a value as one text."""
+        """Return one text of the notes `more`, the assumptions and the number of runs without a value."""
         assumed = (*self.assumptions, *(self.stream_assumptions if streams else ()))
         lost, planned = int((self.planned & ~self.ok).sum()), int(self.planned.sum())
         runs = f"{lost:,} of {planned:,} runs have no value" if lost else ""
@@ -332,7 +332,7 @@ def _find_streams(
 
 @dataclass(frozen=True, eq=False)
 class SamplePoints:
-    """Values (n, D) of the D parameters of a sample.  `strings` are the values of a parameter without numbers."""
+    """Values (n, D) of the D parameters of a sample.  Values of strings are positions in `strings`."""
 
     names: tuple[str, ...]
     points: Array

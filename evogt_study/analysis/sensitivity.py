@@ -60,7 +60,7 @@ def sensitivity(
     parameters : list of str, optional
         Use only these parameters along `over`.
     log : bool, default False
-        Use log(values).
+        Use the logarithms of the values.
     interval : Interval
         Confidence of the intervals, and number and seed of the resamples of elementary effects.
     missing, planned, design
@@ -299,7 +299,7 @@ def variance_shares(
     order : int, default 2
         Largest number of axes of an interaction.  Larger interactions form the source "higher".
     log : bool, optional
-        Use log(values).  The default is True if the variable declares the geometric mean as its estimand.
+        Use the logarithms of the values.  The default is True if the estimand of the variable is the geometric mean.
     confidence : float, default 0.95
         Confidence of the intervals.
     planned, design

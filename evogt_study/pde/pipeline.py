@@ -20,9 +20,9 @@ from evogt_study.pde.galerkin.system import (
     WeightedSVD,
     assemble,
     check_diffusion,
+    make_trial,
     retain,
     sample_data,
-    trial_functions,
 )
 from evogt_study.pde.galerkin.validation import CoefficientReference
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator
@@ -159,7 +159,7 @@ def solve_arrays(
     def trial() -> TrialFunctions:
         def compute() -> TrialFunctions:
             features = domain.features(run.dictionary, run.seed)
-            return trial_functions(domain, features, domain.quadrature(run.quadrature))
+            return make_trial(domain, features, domain.quadrature(run.quadrature))
 
         return stages("trial functions", compute)
 
@@ -243,7 +243,7 @@ def estimate_error(reference: Reference, values: Array, rule: Quadrature, final:
         return None
     fine = values.reshape(-1, len(rule.nodes))
     coarse = reference.coarser.values(rule.nodes, final).reshape(fine.shape)
-    return float(validation.relative_errors(coarse, fine, rule.weights).max())
+    return float(validation.compute_errors(coarse, fine, rule.weights).max())
 
 
 def _lift(problem: Problem, nodes: Array, times: Array) -> Array | float:

@@ -158,7 +158,7 @@ class PieceBuffer:
         self.content = content
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return `size` bytes from `offset`."""
+        """Return `size` bytes of the pieces, from the position `offset`."""
         return self.content[offset : offset + size].tobytes()
 
 
@@ -169,7 +169,7 @@ class PieceFile:
         self.path, self.chunk_runs = path, dict[int, int]()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return `size` bytes from `offset`.  Raises ResultError if the file cannot be read."""
+        """Return `size` bytes of the file, from `offset`.  Raises ResultError if the file cannot be read."""
         try:
             return os.pread(_open(self).number, size, offset)
         except OSError as error:
@@ -270,7 +270,7 @@ class Packed:
         return made
 
     def add_form(self, form: Form) -> int:
-        """Return the index of a form in `forms`.  Add a new form."""
+        """Return the index of a form in `forms`, and first add a form that is missing there."""
         if form not in self.forms:
             self.forms.append(form)
         return self.forms.index(form)
@@ -445,12 +445,12 @@ def _slab(file: Source, offset: int, size: int, stored: np.dtype[Any], chunk: tu
 
 
 def to_file_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in a file.  Booleans have the dtype int8."""
+    """Return the dtype of values in a file, where booleans have the dtype int8."""
     return np.dtype(np.int8) if dtype.kind == "b" else dtype.newbyteorder("<")
 
 
 def to_memory_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in memory.  Strings have the dtype object."""
+    """Return the dtype of values in memory, where strings have the dtype object."""
     return np.dtype(object) if dtype.kind == "U" else dtype
 
 

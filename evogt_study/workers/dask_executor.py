@@ -259,7 +259,7 @@ def compute_on_worker(name: str, code: str, packed: bytes) -> list[Any] | EvogtE
 
 @contextmanager
 def prepare_workers(client: Client | None, options: RunOptions, name: str) -> Iterator[tuple[Client, int]]:
-    """Yield a client, by default of a new cluster, and its number of spare threads.  End all runs at the end."""
+    """Yield a client, by default of a new cluster, and its number of spare threads.  After the body, end all runs."""
     environment, memory, n_spare = dict[str, str](), options.memory_bytes, 0
     with ExitStack() as stack:
         if client is None:

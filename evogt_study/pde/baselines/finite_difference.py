@@ -21,9 +21,9 @@ from evogt_study.pde.numerics import Array, TimeGrid
 
 _MAX_POINTS = 4_000_000
 """Largest number of unknowns of a grid.  A field then takes 32 MB of memory."""
-ADVANCED = (ImplicitMidpoint, StabilizedSemiImplicit)
+SINE_INTEGRATORS = (ImplicitMidpoint, StabilizedSemiImplicit)
 """Integrators with steps that are divisions in the sine modes."""
-MAX_FOLDED = 640
+MAX_FOLDED_POINTS = 640
 """Largest number of points per direction for which `apply_sine_transform` uses a matrix product."""
 
 
@@ -48,11 +48,11 @@ class GridSolution:
 def extrapolate_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
     """Return the Richardson extrapolation of the solutions with the step of `grid` and with half of this step."""
     halved = TimeGrid(grid.final_time, 2 * grid.steps, tuple(2 * step for step in grid.saved))
-    whole, half = (finite_differences(problem, points, steps, integrator) for steps in (grid, halved))
+    whole, half = (solve_differences(problem, points, steps, integrator) for steps in (grid, halved))
     return replace(whole, fields=whole.fields + (half.fields - whole.fields) / (1.0 - 0.5**integrator.ORDER))
 
 
-def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
+def solve_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
     """Solve `problem` with `points` interior grid points per direction, after `check_differences`."""
     check_differences(problem, points, integrator)
     h, interior, shape = 1.0 / (points + 1), np.arange(1, points + 1) / (points + 1), (points,) * problem.dimension
@@ -103,8 +103,8 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
 def check_differences(problem: Problem, points: int, integrator: Integrator, name: str = "points") -> None:
     """Raise ParameterError or ProblemError if finite differences cannot solve `problem` with these `points`."""
     find_constant_diffusion(problem)
-    if type(integrator) not in ADVANCED:
-        known = " or ".join(str(kind.name) for kind in ADVANCED)
+    if type(integrator) not in SINE_INTEGRATORS:
+        known = " or ".join(str(kind.name) for kind in SINE_INTEGRATORS)
         raise ParameterError("time_integrator", f"{known} for finite differences", integrator.name)
     # all steps use one divisor, and half steps would need another divisor
     if isinstance(integrator, ImplicitMidpoint) and integrator.start is not None:
@@ -123,7 +123,7 @@ def estimate_difference_memory(dimension: int, points: int, observed: int) -> fl
 
 def apply_sine_transform(values: Array) -> Array:
     """Return the orthonormal DST-I in all directions, which is its own inverse."""
-    if len(values) > MAX_FOLDED:
+    if len(values) > MAX_FOLDED_POINTS:
         return np.asarray(scipy.fft.dstn(values, type=1, norm="ortho"))
     even, odd = _fold_sines(len(values))
     half = even.shape[1]

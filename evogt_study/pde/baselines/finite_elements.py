@@ -1,4 +1,4 @@
-"""Finite elements: linear ones (`p1_fem`) as a baseline, quadratic ones as a reference, and POD-Galerkin.
+"""Solve problems by linear elements (a baseline), by quadratic elements (a reference) and by POD-Galerkin.
 
 `galerkin.system` assembles the sparse matrices.  Fields with nonlinear fluxes use a `FluxSystem` on elements.
 """
@@ -32,12 +32,12 @@ from evogt_study.pde.problems.fields import FieldData
 
 SparseMatrix = sparse.csr_array[np.float64]
 
-MOST_NODES = 4_000_000
+MAX_REFERENCE_NODES = 4_000_000
 """Largest number of quadrature nodes.  The matrices of quadratic elements then take about 2 GB."""
 POINTS_AT_ONCE = 20_000
 """Number of points in one search.  Their small systems, for 12 candidate elements per point, take tens of MB."""
-_NEAREST, MOST_NEAREST = 12, 3072
-"""First and last number of near elements in the search for a point, which quadruples the number.  Most need 12."""
+_NEAREST, _MAX_NEAREST = 12, 3072
+"""Smallest and largest number of near elements in the search for a point.  Most points need 12 elements."""
 _ROUNDING = 1e-9
 """Tolerance for negative local coordinates of a point on a face of an element."""
 _MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
@@ -59,8 +59,8 @@ SDIRK_4 = Tableau(
 """L-stable tableau of order four (Hairer and Wanner, Solving Ordinary Differential Equations II, table IV.6.5)."""
 _DEGREE = 8
 """Degree of the quadrature rules on the elements of a reference."""
-_SMALLEST = 1e-14
-"""Least ratio of a snapshot eigenvalue to the largest one in POD-Galerkin.  Smaller eigenvalues are rounding errors."""
+_MIN_EIGENVALUE_RATIO = 1e-14
+"""Smallest ratio of a snapshot eigenvalue to the largest eigenvalue in POD-Galerkin.  Smaller ratios are rounding."""
 DEGREES = {1: 31, 2: 9, 3: 5}
 """Default degree of the quadrature rules of `p1_fem`, with 16 points in 1-D, 5^2 in 2-D and 3^3 in 3-D."""
 MAX_DEGREE = 127
@@ -119,7 +119,7 @@ class ElementSpace:
         tree = cKDTree(corners.mean(axis=2))
         # a point outside of the mesh keeps the first element
         elements, local, depth = _find_deepest(corners, tree, nodes, count)
-        while (outside := np.flatnonzero(depth < -_ROUNDING)).size and count < min(MOST_NEAREST, tree.n):
+        while (outside := np.flatnonzero(depth < -_ROUNDING)).size and count < min(_MAX_NEAREST, tree.n):
             count *= 4
             for part in np.array_split(outside, -(-outside.size * count // (_NEAREST * POINTS_AT_ONCE))):
                 found = _find_deepest(corners, tree, nodes[part], count)
@@ -331,8 +331,8 @@ def check_quadratic_elements(problem: Problem | FieldData, size: int) -> int:
     elements = factorial(d) * size**d
     if isinstance(domain, Triangulated):
         elements = 4**size * int(domain.make_triangles().t.shape[1])
-    if elements * (_DEGREE // 2 + 1) ** d > MOST_NODES:
-        wanted = f"so small that the elements have at most {MOST_NODES:,} quadrature nodes"
+    if elements * (_DEGREE // 2 + 1) ** d > MAX_REFERENCE_NODES:
+        wanted = f"so small that the elements have at most {MAX_REFERENCE_NODES:,} quadrature nodes"
         raise ParameterError("reference_points", wanted, size)
     if isinstance(problem, Problem) and problem.potential is not None:
         raise ProblemError("finite_elements must have a problem without `potential`. State -F'(u) as `reaction`")
@@ -353,7 +353,7 @@ def pod_galerkin(
     snapshots = full.states[whole.observed_times <= training_time * (1.0 + 1e-12)]
     # the leading modes (n, r), orthonormal with respect to the mass matrix
     values, vectors = scipy.linalg.eigh(np.asarray(snapshots @ (system.mass @ snapshots.T)))
-    kept = [k for k in reversed(range(len(values))) if values[k] > _SMALLEST * values[-1] > 0.0][:count]
+    kept = [k for k in reversed(range(len(values))) if values[k] > _MIN_EIGENVALUE_RATIO * values[-1] > 0.0][:count]
     if not kept:
         raise ProblemError("pod_galerkin must have snapshots that are not zero")
     modes = np.asarray(snapshots.T @ (vectors[:, kept] / np.sqrt(values[kept])))

@@ -1,4 +1,4 @@
-"""Solutions that replace an unknown exact solution in errors, by their names in a study file.
+"""Compute solutions that replace an unknown exact solution in errors, by their names in a study file.
 
 A stored solution has the coefficients of its features: u(x, t) = u_b(x, t) + D(x) psi(x) . c(t) with c = T_r alpha.
 """
@@ -21,7 +21,7 @@ from evogt_study.methods.code import UserCode
 from evogt_study.pde.baselines.finite_difference import (
     check_differences,
     extrapolate_differences,
-    finite_differences,
+    solve_differences,
 )
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import Domain, describe_domain, make_domain
@@ -45,9 +45,9 @@ from evogt_study.storage.hdf5 import HDF5_LOCK
 
 EXACT, DIFFERENCES, ELEMENTS, REFINED = "exact", "finite_difference", "finite_elements", "refined"
 NAMES = (EXACT, DIFFERENCES, ELEMENTS, REFINED)
-SIZED = (DIFFERENCES, ELEMENTS)
+BY_POINTS = (DIFFERENCES, ELEMENTS)
 """Names of the references that need `reference_points`."""
-OWN_STEPS = {DIFFERENCES: 8, ELEMENTS: 2}
+STEPS_PER_STEP = {DIFFERENCES: 8, ELEMENTS: 2}
 """Number of steps of the reference per step of the run, by the name of the reference."""
 _SEED = 1_000_003
 """Seed of the features of a refined reference.  No study uses this seed."""
@@ -84,16 +84,16 @@ def make_reference(
         return _pair_references(
             (name,), lambda run, grid: solve(problem, run), (fine, fine.grid), (coarse, coarse.grid)
         )
-    if name not in SIZED:
+    if name not in BY_POINTS:
         raise ParameterError("reference", f"one of {', '.join(NAMES)}", name)
     if points is None:
         raise ParameterError("reference_points", f"given for {name}", None)
-    grid = run.grid.refine(dt or run.grid.dt / OWN_STEPS[name])
+    grid = run.grid.refine(dt or run.grid.dt / STEPS_PER_STEP[name])
     half = TimeGrid(grid.final_time, (grid.steps + 1) // 2, ())
     if name == DIFFERENCES:
         check_differences(problem, points, run.integrator, "reference_points")
         # the reference of the paper, with a given step, has no extrapolation and no coarser version
-        solver = finite_differences if dt else extrapolate_differences
+        solver = solve_differences if dt else extrapolate_differences
         coarser = None if dt else (max(1, points // 2), half)
         return _pair_references(
             (name, run.integrator), lambda points, grid: solver(problem, points, grid, run.integrator),
@@ -110,7 +110,7 @@ def _pair_references(
     key: tuple[Hashable, ...], solve: Callable[[Any, TimeGrid], Any], fine: tuple[Any, TimeGrid],
     coarse: tuple[Any, TimeGrid] | None,
 ) -> Reference:  # fmt: skip
-    """Return the reference of the solution with the `fine` settings, and its coarser version."""
+    """Return the reference with the `fine` settings, and its version with coarser settings."""
 
     def evaluate(settings: tuple[Any, TimeGrid], nodes: Array, times: Array) -> Array:
         solution, grid = solve(*settings), settings[1]
@@ -133,7 +133,7 @@ def _call_function(function: Callable[[Array, float], Any], nodes: Array, times:
 
 
 def share_among_workers(reference: Reference, content: str) -> Reference:
-    """Return a reference with values that one worker computes for all.  The text `content` identifies the problem."""
+    """Return a reference with values that one worker computes for all workers.  `content` identifies the problem."""
 
     def evaluate(nodes: Array, times: Array) -> Array:
         inputs = repr((content, reference.key, nodes.shape, times.shape)).encode()

@@ -1,4 +1,4 @@
-"""Error bound in the energy norm by the dual norm of the residual (docs/background/error_bounds.md).
+"""Compute the error bound in the energy norm from the dual norm of the residual (docs/background/error_bounds.md).
 
 For the reconstruction v of a run, the residual is R(w) = F(w) - (v_t, w) - B(v, w) for all test functions w.
 """
@@ -16,8 +16,8 @@ import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.pde.certificates.functions import (
-    DEGREE,
-    FIXED,
+    FIXED_ENDS,
+    SPLINE_DEGREE,
     Ends,
     ProblemData,
     Reconstruction,
@@ -53,9 +53,9 @@ _MIN_NODES = 3.2
 MIN_FULL_NODES = 1.5
 """Least number of nodes per direction of all features.  With 1.1, the best approximation had a sixth of its error."""
 _MAX_UNRESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
-"""Largest unresolved part of the squared bound for which no finer grid is needed.  The bound includes this part."""
+"""Largest unresolved part of the squared bound that needs no finer grid.  The bound includes this part."""
 _make_grid = cache(TensorGrid)
-"""Cached grids by their arguments.  The nodes of all `GRIDS` take 6 MB."""
+"""Return a cached grid.  The nodes of all `GRIDS` take 6 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,12 +169,12 @@ class DualNorm:
 
 
 def measure_on_line(
-    remainder: Array, flux: Array, diffusion: Array, grid: TensorGrid, ends: Ends = FIXED,
+    remainder: Array, flux: Array, diffusion: Array, grid: TensorGrid, ends: Ends = FIXED_ENDS,
     given: tuple[Array | float, Array | float] = (0.0, 0.0), mass: float = 0.0,
 ) -> DualNorm:  # fmt: skip
     """Compute the dual norm of (r, v) - (q, v') + <g, v> in 1-D from r and q (T, Q), a (T or 1, Q), g (T,), and m.
 
-    With G' = r it is || (G + q - c) / sqrt(a) ||.  At two Dirichlet ends, the constant c minimises the norm.
+    The dual norm is || (G + q - c) / sqrt(a) || with G' = r.  At two Dirichlet ends, the constant c minimises the norm.
     Otherwise G - c = -g at a natural upper end, or G - c = g at a natural lower end.
     """
     weights, constants = grid.weights, np.zeros(())
@@ -186,7 +186,7 @@ def measure_on_line(
     primitive += flux
     weighted = weights * inverse
     if all(ends):
-        # this constant of the primitive makes w, minus the integral of slope, vanish at both ends
+        # with this constant, w = -(integral of slope) vanishes at both ends
         shift = -np.vecdot(primitive, weighted) / (inverse @ weights)
     else:
         shift = -remainder @ weights - given[1] if ends[0] else np.broadcast_to(given[0], len(primitive))
@@ -194,7 +194,7 @@ def measure_on_line(
     slope = primitive[-1:] * inverse[-1:]
     primitive *= np.sqrt(weighted)
     representer = -_integrate_panels(slope, grid)[0]
-    # w vanishes at the Dirichlet end, or has mean zero if there is none
+    # w vanishes at the Dirichlet end, or has mean zero without such an end
     if not ends[0]:
         representer += slope[0] @ weights if ends[1] else -(representer @ weights)
     squares = np.vecdot(primitive, primitive) + constants
@@ -213,7 +213,7 @@ def _integrate_panels(values: Array, grid: TensorGrid) -> Array:
     return result.reshape(len(values), -1)
 
 
-@lru_cache(maxsize=16)  # one for each of `GRIDS`, and for the grids of references
+@lru_cache(maxsize=16)  # all `GRIDS` and the grids of references
 def _make_matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
     """Return matrices from nodal values to primitives in a panel, integrals over previous panels, and last modes."""
     nodes, weights = TensorGrid(1, points).axis_rule
@@ -328,12 +328,12 @@ def bound_run(
     nodes = max(_MIN_NODES * directions, MIN_FULL_NODES * np.count_nonzero(sizes > MIN_SIZE * sizes[0]))
     if dimension > 1:
         grids = [_make_grid(dimension, count, 1) for count in GRIDS[dimension]]
-    else:  # a grid that is too coarse costs all of its work again, so the first grid should usually be fine enough
+    else:  # a second grid repeats all the work, so the first grid should usually be fine enough
         grids = [_make_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1]]
     # Use the first time rule that is accurate enough, because each point needs a residual.  Splines of lower degree
     # have kinks at the knots.  The last rule, for data that change faster, takes too much memory in 2-D and 3-D.
-    rules = [(TimeRule.whole(float(knots.times[-1])), MAX_RULE_GAP)] if len(knots.times) > DEGREE else []
-    rules.append((TimeRule.between(knots.times), 2.0))  # which accepts any difference
+    rules = [(TimeRule.whole(float(knots.times[-1])), MAX_RULE_GAP)] if len(knots.times) > SPLINE_DEGREE else []
+    rules.append((TimeRule.between(knots.times), 2.0))  # 2 accepts any difference
     if dimension == 1:
         steps = np.arange(len(knots.times))
         times = max(2, -(-80 // int(steps[-1])))  # at least 80 intervals
@@ -350,7 +350,7 @@ def bound_run(
             settled = in_time and bound.time_rule <= most * bound.value**2
             if settled:
                 break
-        if not (settled and in_space):  # no bound is known for data that grid or times miss
+        if not (settled and in_space):  # unresolved data have no bound
             bound = replace(bound, unresolved=math.inf)
         if bound.unresolved / max(bound.initial + bound.residual, sys.float_info.min) <= _MAX_UNRESOLVED[dimension]:
             break

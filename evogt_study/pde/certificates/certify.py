@@ -1,4 +1,4 @@
-"""Certificates of a run by name, and the spectral reference (docs/background/error_bounds.md)."""
+"""Compute certificates of a run by name, and the spectral reference (docs/background/error_bounds.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-import scipy  # which imports its parts when they are first used: workers would pay 0.06 s for scipy.sparse at start
+import scipy  # it imports scipy.sparse at the first use, which takes 0.06 s
 import scipy.linalg
 
 from evogt_study.errors import IndefiniteStiffnessError, StudyError
@@ -31,9 +31,9 @@ from evogt_study.pde.galerkin.system import (
     GalerkinSystem,
     RetainedSpace,
     assemble_gram,
+    compute_weighted_svd,
+    make_trial,
     retain,
-    trial_functions,
-    weighted_svd,
 )
 from evogt_study.pde.integrators.runge_kutta import RadauIIA3
 from evogt_study.pde.numerics import Array, QuadratureRule, TimeGrid, Trajectory
@@ -41,7 +41,7 @@ from evogt_study.pde.pipeline import Discretisation, Share, Solution
 
 INTERVAL = ("error_lower", "error_upper")
 BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
-"""Names of the variables of the error budget."""
+"""Names of the variables in the error budget."""
 CONSTANTS = (
     "coercivity", "mass_constant", "quadrature_residual", "midpoint_constant", "diffusion_min", "diffusion_max",
     "semidiscrete_constant",
@@ -53,9 +53,9 @@ BY_REFERENCE = frozenset({*INTERVAL, "quadrature_residual"})
 """Certificates that need the spectral reference, even if the exact solution is known."""
 BY_EXACT = frozenset(BUDGET)
 """Certificates that need the exact solution or the spectral reference."""
-LINEAR = frozenset(CERTIFICATES) - {"error_indicator"}
+LINEAR_ONLY = frozenset(CERTIFICATES) - {"error_indicator"}
 """Certificates of linear problems only."""
-FREE = tuple(name for name in CERTIFICATES if name not in BY_REFERENCE)
+BY_NOTHING = tuple(name for name in CERTIFICATES if name not in BY_REFERENCE)
 """Certificates that need no spectral reference if the exact solution is known.  `solve` computes them by default."""
 _QUARTERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 """Times t / T at which the constants use the data."""
@@ -85,7 +85,7 @@ def certify(
     knots, final = find_knots(solution), solution.trajectory.coefficients[-1]
     semidiscrete, end = final, None
     if problem.is_linear:
-        # alpha(T) without the time-step error, so that the residual does not contain this error and `missing` adds it
+        # alpha(T) without the time-step error: `missing` adds this error, which the residual does not contain
         known = solution.reference_state
         semidiscrete = march_semidiscrete(system, T) if known is None else known
         end = np.array([semidiscrete, system.load(np.array([T]))[0] - system.stiffness(T) @ semidiscrete])
@@ -144,7 +144,7 @@ def enclose_error(solution: Solution, reference: SpectralReference | None) -> di
     """Return error_lower and error_upper, (|| u_ref - u_N || -+ d) / (|| u_ref || +- d) on the validation rule."""
     assert reference is not None  # noqa: S101  # `compute_certificates` has it then
     problem, run, delta = solution.problem, solution.discretisation, reference.delta
-    if not np.isfinite(delta):  # then the reference is usually not finite either
+    if not np.isfinite(delta):  # the reference is usually not finite
         return dict(zip(INTERVAL, (0.0, np.inf), strict=True))
     grid = TensorGrid.of_rule(run.validation, problem.dimension)
     target, weights = reference.final(grid).ravel(), grid.weights.ravel()
@@ -214,8 +214,8 @@ def compute_constants(
 def compute_retained_error(problem: Problem, run: Discretisation, solved: Callable[..., tuple[Array, ...]]) -> float:
     """Return || u - P u || / || u || for the space of `run` on its validation rule, given u on any grids."""
     features = problem.domain.features(run.dictionary, run.seed)
-    trial = trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
-    space = retain(trial, weighted_svd(trial), run.tau)
+    trial = make_trial(problem.domain, features, problem.domain.quadrature(run.quadrature))
+    space = retain(trial, compute_weighted_svd(trial), run.tau)
     grid = TensorGrid.of_rule(run.validation, problem.dimension)
     nodal, exact = solved(TensorGrid.of_rule(run.quadrature, problem.dimension), grid)
     projected = space.project(nodal)
@@ -235,7 +235,7 @@ def measure_dual_norm(norm: Array, functional: Array) -> Array:
     return np.asarray(np.sqrt(np.sum(functional * solved, axis=-1)))
 
 
-# faster than all eigenvalues
+# one eigenvalue takes less time than all eigenvalues
 def _find_eigenvalue(matrix: Array, place: int, norm: Array | None = None) -> float:
     """Return the eigenvalue with index `place` in increasing order, where -1 is the largest."""
     places = [place % len(matrix)] * 2
@@ -248,9 +248,9 @@ def select_certificates(record: Iterable[str]) -> tuple[str, ...]:
 
 
 def find_certificates(problem: Problem, final_time: float) -> tuple[str, ...]:
-    """Return the certificates in `FREE` that `problem` admits."""
+    """Return the certificates in `BY_NOTHING` that `problem` admits."""
     referenced = problem.exact is not None
-    return tuple(name for name in FREE if _find_reason(name, problem, final_time, referenced=referenced) is None)
+    return tuple(name for name in BY_NOTHING if _find_reason(name, problem, final_time, referenced=referenced) is None)
 
 
 def check_certificates(record: Iterable[str], problem: Problem, final_time: float) -> None:
@@ -269,9 +269,9 @@ def _find_reason(name: str, problem: Problem, final_time: float, referenced: boo
     is_scalar = isinstance(domain, UnitCube) and not isinstance(problem.diffusion, Tensor)
     if name in CONSTANTS and not (is_scalar and problem.advection is None and problem.reaction is None):
         return "a problem other than scalar diffusion on the unit cube with Dirichlet faces"
-    if not problem.is_linear and name in LINEAR:
+    if not problem.is_linear and name in LINEAR_ONLY:
         return "a nonlinear problem, which has error_indicator only"
-    if problem.is_linear and name not in LINEAR:
+    if problem.is_linear and name not in LINEAR_ONLY:
         return "a linear problem, which has error_bound"
     if name not in CONSTANTS and _has_inflow(problem, final_time):
         return (
@@ -281,7 +281,7 @@ def _find_reason(name: str, problem: Problem, final_time: float, referenced: boo
     return None if referenced or name not in BY_EXACT else "a problem without an exact solution"
 
 
-@lru_cache(maxsize=8)  # used for each certificate of a problem
+@lru_cache(maxsize=8)  # all certificates of a problem use it
 def _has_inflow(problem: Problem, final_time: float) -> bool:
     """Return True if transfer + b . n / 2 is negative on a natural face, so that errors may grow there."""
     if not problem.faces:
@@ -362,7 +362,7 @@ def solve_reference(problem: Problem, final_time: float, space: SpectralSpace, s
     """Compute the spectral solution in `space` with `steps` time steps, and its bound on a finer grid."""
     knots, grid = _grade_knots(final_time, steps), _choose_grid(space.dimension, space.modes)
     solution, rule = Reconstruction(knots, _march(problem, knots, space), space.along), TimeRule.between(knots)
-    # otherwise no bound is known for data that grid or steps do not resolve
+    # data that grid or steps do not resolve have no bound
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, final_time)
     if not (in_space and is_seen_in_time(problem, grid, rule)):
         return SpectralReference(solution, np.inf)
@@ -426,7 +426,7 @@ def _solve_stages(
     def precondition(flat: Array) -> Array:
         return np.asarray(np.einsum("kij,jk->ik", inverse, flat.reshape(3, -1)).ravel())
 
-    # the type is given, because SciPy would apply the operator once to find the type
+    # with `dtype`, SciPy does not apply the operator to find the type
     linear: Any = partial(scipy.sparse.linalg.LinearOperator, (load.size,) * 2, dtype=np.float64)
     solved, _ = scipy.sparse.linalg.gmres(
         linear(operator), load.ravel(), guess.ravel(), M=linear(precondition),

@@ -1,6 +1,6 @@
-"""Functions of the certificates: polynomials on Gauss grids, the data of a problem, and the reconstruction of a run.
+"""Evaluate polynomials, the data of a problem and the reconstruction of a run on Gauss grids, for certificates.
 
-Data are in coordinates of the unit cube, to which a box is mapped, and are divided by the volume of the box:
+Data have coordinates of the unit cube, to which a box is mapped.  Data are divided by the volume of the box:
 
     (u_t, w) + (A grad u, grad w) + (b . grad u - c u, w) + <transfer u, w> = (f, w) + <flux, w>
 
@@ -16,24 +16,24 @@ from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
-import scipy  # imports its parts when they are first used: workers would pay 0.17 s for this one at start
+import scipy  # it imports scipy.interpolate at the first use, which takes 0.17 s
 import scipy.linalg
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.pde.dictionaries.tensor_dictionaries import polynomials
+from evogt_study.pde.dictionaries.tensor_dictionaries import evaluate_legendre
 from evogt_study.pde.domains.box import DIRECTIONS, Box, tensor_points, to_box
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics import Array, QuadratureRule, Rule
 
 Ends = tuple[bool, bool]
 """Two booleans that are True if functions vanish at the lower and at the upper end of a direction."""
-FIXED: Ends = (True, True)
+FIXED_ENDS: Ends = (True, True)
 LineFunctions = Callable[[Array], list[tuple[Array, Array]]]
 """Function of nodes of one coordinate that returns values and derivatives (Q, n) of the basis of each direction."""
 END_NODES = np.array([0.0, 1.0])
-DEGREE = 5
+SPLINE_DEGREE = 5
 """Degree of the spline.  The error of a cubic spline would be visible in references with 100 knots."""
-GAUSS = 6
+N_GAUSS_POINTS = 6
 """Number of Gauss points between two knots.  The rule is exact for the square of a spline of degree five."""
 KRONROD_NODES = np.array([
     0.991455371120812639207, 0.949107912342758524526, 0.864864423359769072790, 0.741531185599394439864,
@@ -102,7 +102,7 @@ def evaluate_interpolants(points: int, x: Array, order: int) -> Array:
     """Return values and derivatives of the Lagrange polynomials of the Gauss nodes, (order + 1, Q, P)."""
     nodes, weights = TensorGrid(1, points).axis_rule
     # Gauss points are exact for products of two Legendre polynomials: values^T W is the inverse of values
-    return np.asarray(polynomials(x, points, order) @ (polynomials(nodes, points, 0)[0].T * weights))
+    return np.asarray(evaluate_legendre(x, points, order) @ (evaluate_legendre(nodes, points, 0)[0].T * weights))
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class SpectralSpace:
 
     def eigenvalues(self, scales: Array) -> Array:
         """Return the eigenvalues of - div s grad for constants s, (..., d) -> (..., n, ..., n)."""
-        each = self.ends or (FIXED,) * self.dimension
+        each = self.ends or (FIXED_ENDS,) * self.dimension
         parts = [
             scales[(..., axis) + (None,) * self.dimension] * values.reshape([-1] + [1] * (self.dimension - 1 - axis))
             for axis, values in enumerate(_find_eigenbasis(self.modes, *ends)[1] for ends in each)
@@ -129,7 +129,7 @@ class SpectralSpace:
     def along(self, nodes: Array) -> list[tuple[Array, Array]]:
         """Return values and derivatives of the basis of each direction, (Q,) -> (Q, n) and (Q, n)."""
         pairs = []
-        for ends in self.ends or (FIXED,) * self.dimension:
+        for ends in self.ends or (FIXED_ENDS,) * self.dimension:
             combination, _ = _find_eigenbasis(self.modes, *ends)
             values, derivatives = _evaluate_polynomials(nodes, self.modes, *ends)
             pairs.append((values @ combination, derivatives @ combination))
@@ -138,7 +138,7 @@ class SpectralSpace:
 
 @dataclass(frozen=True, eq=False)
 class SampledBasis:
-    """Basis of products of functions of one coordinate, on a grid."""
+    """Basis of products of functions of one coordinate, with its values on a grid."""
 
     functions: LineFunctions
     grid: TensorGrid
@@ -209,7 +209,7 @@ def apply_matrices(matrices: list[Array], values: Array) -> Array:
 
 def _evaluate_polynomials(nodes: Array, modes: int, below: bool, above: bool) -> tuple[Array, Array]:
     """Return integrals of Legendre polynomials after one linear function for each free end, with derivatives (Q, n)."""
-    slopes = polynomials(nodes, modes + 2, 0)[0]
+    slopes = evaluate_legendre(nodes, modes + 2, 0)[0]
     scaled, degrees = slopes / np.sqrt(2.0 * np.arange(modes + 2) + 1.0), np.arange(1, modes + 1)
     values = (scaled[:, 2:] - scaled[:, :-2]) / (2.0 * np.sqrt(2.0 * degrees + 1.0))
     one, linear = np.ones_like(nodes), list[tuple[Array, Array]]()
@@ -415,7 +415,7 @@ def _evaluate_splines(knots: bytes, times: bytes) -> tuple[Array, Array]:
 def _make_spline(knots: bytes) -> scipy.interpolate.BSpline:
     """Return the splines that are one at one knot and zero at all other knots."""
     at = np.frombuffer(knots)
-    most = min(DEGREE, len(at) - 1)
+    most = min(SPLINE_DEGREE, len(at) - 1)
     return scipy.interpolate.make_interp_spline(at, np.eye(len(at)), k=most if most % 2 else max(most - 1, 1))
 
 
@@ -429,9 +429,9 @@ class TimeRule:
 
     @staticmethod
     def between(knots: Array) -> TimeRule:
-        """Return a rule with `GAUSS` points between knots, and a coarser rule without the outermost of these points."""
-        nodes, weights = QuadratureRule("gauss_legendre", GAUSS).on_unit_interval
-        lengths, inner, coarse = np.diff(knots)[:, None], nodes[1:-1], np.zeros(GAUSS)
+        """Return a rule with `N_GAUSS_POINTS` points between knots, and a coarser rule without the outermost points."""
+        nodes, weights = QuadratureRule("gauss_legendre", N_GAUSS_POINTS).on_unit_interval
+        lengths, inner, coarse = np.diff(knots)[:, None], nodes[1:-1], np.zeros(N_GAUSS_POINTS)
         powers = np.arange(len(inner))
         coarse[1:-1] = np.linalg.solve(inner ** powers[:, None], 1.0 / (powers + 1.0))
         times = np.append(knots[:-1, None] + lengths * nodes, knots[-1])
@@ -489,14 +489,14 @@ def is_seen_in_time(problem: Problem, grid: TensorGrid, rule: TimeRule) -> bool:
     for function in changing:
         values = function(place, times).reshape(len(times), -1)
         rounding = _estimate_rounding(data.initial, float(rule.times[-1])) if function is problem.source else 0.0
-        spline = scipy.interpolate.make_interp_spline(rule.times, values[:known], k=DEGREE)
+        spline = scipy.interpolate.make_interp_spline(rule.times, values[:known], k=SPLINE_DEGREE)
         if not _is_interpolated(spline(times[known:]), values[known:], rounding):
             return False
     return True
 
 
 def _estimate_rounding(initial: Array, final_time: float) -> float:
-    """Return the size below which a source counts as rounding error, as if the terms of the equation cancel."""
+    """Return the size below which a source counts as rounding of terms that cancel."""
     return _ROUNDING * float(np.abs(initial).max()) / final_time
 
 

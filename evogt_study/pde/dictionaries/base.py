@@ -1,4 +1,4 @@
-"""The contract of dictionaries, families of prescribed features, and products of functions of one coordinate."""
+"""Define dictionaries, which are families of prescribed features, and products of functions of one coordinate."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Dictionary(Parametrised, ABC):
         """Widths of the layers, from the first layer to the N output features."""
         return (self.N,)
 
-    def check_dimension(self, dimension: int) -> None:  # most families fit any
+    def check_dimension(self, dimension: int) -> None:  # most families fit any dimension
         """Raise ParameterError if the family or a parameter does not fit `dimension` directions."""
 
     def domain_reach(self, dimension: int) -> float:

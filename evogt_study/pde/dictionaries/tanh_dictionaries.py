@@ -24,7 +24,7 @@ from evogt_study.schema.parameters import integer, one_or_several, parameter_fie
 LARGEST_FACTOR = 300.0
 """Bound of |2 z_b|, so that no product exceeds exp(709.7), the largest floating-point number."""
 LARGEST_EXPONENT = 400.0
-"""Cut-off of 2 z_a.  Beyond it, tanh is +-1 in double precision."""
+"""Largest magnitude of 2 z_a.  For larger magnitudes, tanh is +-1 in double precision."""
 LARGEST_SHIFT = 1e6
 """Bound of |t|, so that the rounding error of an exponent is small."""
 MIN_ENTRIES_PER_EXPONENTIAL = 4
@@ -46,7 +46,7 @@ class AffineMap:
     centre: Array
 
     def __call__(self, nodes: Array, out: Array | None = None) -> Array:
-        """Return z at `nodes`, (Q, d) -> (Q, n), and write it to `out` if given."""
+        """Return z at `nodes`, (Q, d) -> (Q, n), in the array `out` if given."""
         if nodes.shape[1] == 1:  # products of one factor are faster without BLAS
             z = np.multiply(nodes - self.centre, self.slopes.T, out=out)
             z += self.shifts
@@ -374,10 +374,10 @@ class TanhFeatures:
         """Return psi and its first and second derivatives at `nodes` (Q, d), by the chain rule."""
         s = np.empty((len(nodes), len(self.affine.slopes)))
         self.affine.tanh(nodes)(slice(0, len(nodes)), s)
-        jet = _tanh(s, self.affine.slopes.T[:, None, :], None)  # slopes (d, 1, N1) for all nodes
+        jet = _apply_tanh(s, self.affine.slopes.T[:, None, :], None)  # slopes (d, 1, N1) for all nodes
         for weight in self.weights:
             value, gradient, hessian = (part @ weight.T for part in jet)
-            jet = _tanh(np.tanh(value), gradient, hessian)
+            jet = _apply_tanh(np.tanh(value), gradient, hessian)
         return jet
 
     def _evaluate_first_layer(self, nodes: Array) -> Iterator[tuple[slice, Array]]:
@@ -403,7 +403,7 @@ def _compute_slope(s: Array) -> Array:
     return np.subtract(1.0, ds, out=ds)
 
 
-def _tanh(s: Array, slopes: Array, curvatures: Array | None) -> Jet:
+def _apply_tanh(s: Array, slopes: Array, curvatures: Array | None) -> Jet:
     """Return the jet of s = tanh z from the derivatives of z, with s' = 1 - s^2 and s'' = -2 s s'."""
     ds = _compute_slope(s)
     gradient = ds * slopes

@@ -17,12 +17,12 @@ class Legendre(Dictionary):
     HAS_CONSTANT = True
 
     def sample(self, seed: int, dimension: int) -> TensorProducts:
-        return TensorProducts(by_total_degree(self.N, dimension), polynomials)
+        return TensorProducts(by_total_degree(self.N, dimension), evaluate_legendre)
 
 
 # The recurrences (k + 1) P_{k+1} = (2k + 1) z P_k - k P_{k-1} and P_{k+1}' = P_{k-1}' + (2k + 1) P_k are stable on
 # [-1, 1], while coefficients of high powers would cancel.
-def polynomials(x: Array, count: int, order: int) -> Array:
+def evaluate_legendre(x: Array, count: int, order: int) -> Array:
     """Return the normalised polynomials of degrees below `count` and their derivatives, (order + 1, Q, count)."""
     z, tables = 2.0 * x - 1.0, np.zeros((order + 1, count + 1, len(x)))
     tables[0, 0] = 1.0

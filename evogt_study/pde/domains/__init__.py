@@ -1,8 +1,8 @@
 """Domains of problems, by name.
 
-- `base`: the contract of a domain, and features on a mapped box
-- `box`: the unit cube, and boxes with periodic directions and natural faces
-- `plane`: disks, polygons, and meshes from files, with quadrature rules on triangles
+- `base` defines domains, and features on a mapped box.
+- `box` has the unit cube, and boxes with periodic directions and natural faces.
+- `plane` has disks, polygons, and meshes from files, with quadrature rules on triangles.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The contract of a domain: its quadrature, its boundary, its boundary factor, and the features on it."""
+"""Define a domain by its quadrature, its boundary, its boundary factor, and the features on it."""
 
 from __future__ import annotations
 

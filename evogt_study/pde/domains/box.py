@@ -15,10 +15,10 @@ from evogt_study.pde.numerics import MAX_NODES, RULES, Array, Quadrature, Quadra
 DIRECTIONS = ("x", "y", "z")
 # The irregular coordinates ensure that no usual frequency vanishes at all points.
 _CHECKED_COORDINATES = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
-"""Coordinates of boundary points on the faces, in the middle, and at irregular places."""
+"""Coordinates of the boundary points of checks: on the faces, in the middle, and at irregular places."""
 
 
-# a type of its own, so that older studies keep their run keys and results
+# a separate type, so that older studies keep their run keys and results
 class UnitCube(Domain):
     """The open unit interval, square or cube."""
 
@@ -143,7 +143,7 @@ def _multiply_weights(along: list[Array]) -> Array:
     return np.asarray(reduce(np.multiply.outer, along, np.ones(1))).ravel()
 
 
-@lru_cache(maxsize=16)  # the certificates of a run call this nine times
+@lru_cache(maxsize=16)  # the certificates of a run call this function nine times
 def to_box(domain: Domain) -> Box:
     """Return a box or the unit cube as a `Box`.  Raises ParameterError for any other domain."""
     if isinstance(domain, UnitCube):

@@ -25,9 +25,9 @@ from evogt_study.pde.numerics import MAX_NODES, Array, Quadrature, QuadratureRul
 from evogt_study.storage.files import open_file
 
 Point = tuple[float, float]
-EDGE = 1e-9
+MAX_EDGE = 1e-9
 """Largest distance of a boundary point from the boundary, relative to the size of the domain."""
-STRAIGHT = 1e-9
+MAX_SINE = 1e-9
 """Largest sine of a turn that rounding errors of the corners cause along a straight side."""
 CIRCLE = "circle"
 """Name of the boundary of a disk."""
@@ -152,7 +152,7 @@ class Disk(Triangulated):
         return np.asarray(self.centre) + self.radius * np.column_stack([np.cos(angles), np.sin(angles)])
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
-        return np.asarray(np.linalg.norm(nodes - np.asarray(self.centre), axis=1) <= self.radius * (1.0 + EDGE))
+        return np.asarray(np.linalg.norm(nodes - np.asarray(self.centre), axis=1) <= self.radius * (1.0 + MAX_EDGE))
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         half = self.radius / np.sqrt(2.0)
@@ -201,7 +201,7 @@ class Segmented(Triangulated):
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
         starts, ends = self.segments()
-        edge = EDGE * float(np.max(np.subtract(*self.bounds()[::-1])))
+        edge = MAX_EDGE * float(np.max(np.subtract(*self.bounds()[::-1])))
         # A point is inside if a ray crosses the boundary an odd number of times.  Segments are half-open in y, so a
         # vertex on the ray counts for one of its two segments.
         odd = np.zeros(len(nodes), dtype=bool)
@@ -349,7 +349,7 @@ def _turn(a: Point, b: Point, c: Point) -> float:
 
 def _is_bent(a: Point, b: Point, c: Point) -> bool:
     """Return True unless three corners are on one line up to rounding errors."""
-    return abs(_turn(a, b, c)) > STRAIGHT * math.dist(a, b) * math.dist(b, c)
+    return abs(_turn(a, b, c)) > MAX_SINE * math.dist(a, b) * math.dist(b, c)
 
 
 def _is_crossed(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:
@@ -444,8 +444,8 @@ class Mesh(Segmented):
             points = self.vertices[loop]
             back, ahead = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
             turn = back[:, 0] * ahead[:, 1] - back[:, 1] * ahead[:, 0]
-            # A corner needs a turn with a sine above `STRAIGHT`, so rounding errors make no corners on a straight side.
-            bent = np.abs(turn) > STRAIGHT * np.linalg.norm(back, axis=1) * np.linalg.norm(ahead, axis=1)
+            # A corner needs a turn with a sine above `MAX_SINE`, so rounding errors make no corners on a straight side.
+            bent = np.abs(turn) > MAX_SINE * np.linalg.norm(back, axis=1) * np.linalg.norm(ahead, axis=1)
             starts.append(points[bent])
             ends.append(np.roll(points[bent], -1, axis=0))
         return np.concatenate(starts), np.concatenate(ends)

@@ -319,7 +319,7 @@ class Problem:
     parameters: Mapping[str, float] = field(default_factory=dict)
     lifting: Lifting | None = None
     potential: Potential | None = None
-    domain: Domain = None  # type: ignore[assignment]  # never None once made
+    domain: Domain = None  # type: ignore[assignment]  # `__post_init__` sets the default
     advection: tuple[SpaceTimeFunction, ...] | None = None
     reaction: SpaceTimeFunction | NonlinearReaction | None = None
     faces: tuple[NaturalFace, ...] = ()
@@ -411,7 +411,7 @@ def _check_boundary(problem: Problem, nodes: Array, times: Array) -> None:
     if not len(on_boundary):
         return
     key, stated = "exact", problem.exact or NonSeparable(lambda nodes, t: problem.initial(nodes))
-    if problem.exact is None:  # only the initial value is known
+    if problem.exact is None:  # without an exact solution, check the initial value
         key, times = "initial", times[:1]
     lifted = np.zeros((1, 1)) if problem.lifting is None else problem.lifting.value(on_boundary, times)
     excess = np.abs(stated(on_boundary, times) - lifted).max(axis=1)

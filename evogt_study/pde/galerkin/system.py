@@ -1,4 +1,4 @@
-"""The retained space by a truncated weighted SVD, and Galerkin systems in any basis, dense or sparse.
+"""Compute the retained space by a truncated weighted SVD, and assemble Galerkin systems in dense or sparse bases.
 
 A system is M alpha' + K(t) alpha + r(alpha, t) = b(t) (eq:retained_ode) for u = u_b + phi . alpha with a lifting u_b:
 
@@ -68,7 +68,7 @@ class TrialFunctions:
         return np.asarray(D[:, None] * self.psi.value)
 
 
-def trial_functions(domain: Domain, features: Features, quadrature: Quadrature) -> TrialFunctions:
+def make_trial(domain: Domain, features: Features, quadrature: Quadrature) -> TrialFunctions:
     """Evaluate the features psi and their gradients on the assembly nodes (app:feature_derivatives)."""
     return TrialFunctions(domain, features, quadrature, features.first_order(quadrature.nodes))
 
@@ -94,9 +94,9 @@ class WeightedSVD:
 
 # B = Q R and R have equal singular values and right vectors.  For 8,000 x 320 the SVD of R takes 83 ms instead of 238.
 # dgeqrt factorises in blocks, which takes 66 ms instead of 100 for 8,000 x 320.
-# gesdd, gesvd and QR before the SVD agree to 1e-9 in the final error of each seed.  This function uses the fastest one,
+# gesdd, gesvd and QR before the SVD agree to 1e-9 in the final error of each seed.  This function uses the fastest,
 # from SciPy.  With the SVD of NumPy 2.5.5 some seeds have three times the mass defect on every kernel (table tau_diag).
-def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
+def compute_weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     """Compute sigma and V of W_q^{1/2} Phi by a QR factorisation, because M_q would lose small eigenvalues."""
     rule = trial.quadrature
     (D,) = trial.domain.boundary_factor(rule.nodes)
@@ -134,7 +134,7 @@ def decompose_mass(trial: TrialFunctions) -> WeightedSVD:
     return WeightedSVD(np.sqrt(np.maximum(eigenvalues[::-1], 0.0)), np.ascontiguousarray(vectors[:, ::-1]))
 
 
-DECOMPOSITIONS = {SVD: weighted_svd, "eigenvalues": decompose_mass}
+DECOMPOSITIONS = {SVD: compute_weighted_svd, "eigenvalues": decompose_mass}
 """Functions that compute the directions of the retained space, by name."""
 
 
@@ -197,11 +197,11 @@ class Basis(ABC):
         """Return the matrix left^T diag(w nodal) right of two matrices (Q, r)."""
 
     def gram(self, nodal: Array) -> Any:
-        """Return the matrix (c phi_j, phi_i)."""
+        """Return the matrix (c phi_j, phi_i) for the nodal values of c."""
         return self.product(self.values, self.values, nodal)
 
     def stiffness(self, nodal: Array) -> Any:
-        """Return the matrix (a grad phi_j, grad phi_i)."""
+        """Return the matrix (a grad phi_j, grad phi_i) for the nodal values of a."""
         return reduce(lambda one, two: one + two, [self.product(G, G, nodal) for G in self.gradients])
 
     def tensor_term(self, i: int, j: int, nodal: Array) -> Any:
@@ -233,7 +233,7 @@ class DenseBasis(Basis):
 
 @dataclass(frozen=True, eq=False)
 class RetainedSpace(DenseBasis):
-    """Retained space V_{N,r} with the basis phi~ = T_r^T phi (eq:retained_basis), orthonormal in the assembly rule."""
+    """Retained space V_{N,r} with the basis phi~ = T_r^T phi (eq:retained_basis), orthonormal on the assembly rule."""
 
     domain: Domain
     features: Features
@@ -250,7 +250,7 @@ class RetainedSpace(DenseBasis):
         """Condition number kappa_ret = lambda_1 / lambda_min,kept, which is at most 1 / tau."""
         return float((self.singular_values[0] / self.singular_values[-1]) ** 2)
 
-    # symmetrised, because eigvalsh reads one triangle only and rounding makes the triangles differ
+    # symmetrise the mass, because eigvalsh reads one triangle and rounding makes the triangles differ
     @cached_property
     def mass_defect(self) -> float:
         """Mass defect epsilon_M = || Phi~^T W_q Phi~ - I_r ||_2 (app:threshold), which is zero without rounding."""

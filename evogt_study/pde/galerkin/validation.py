@@ -1,4 +1,4 @@
-"""Measurements of a run: errors on a validation rule, norms, energies, cross-grid defects and reference coefficients.
+"""Measure errors on a validation rule, norms, energies and cross-grid defects, and compute reference coefficients.
 
 One matrix product gives the relative L2 errors || u_{N,r} - u ||_w / || u ||_w with u_{N,r} = u_b + D psi . (T_r alpha)
 at all times (eq:validation_error).
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import scipy  # which imports its parts when they are first used: workers start sooner
+import scipy  # it imports its parts at the first use
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.dictionaries.base import Features
@@ -28,14 +28,14 @@ from evogt_study.pde.galerkin.system import (
 )
 from evogt_study.pde.numerics import Array, Quadrature, Trajectory
 
-CELLS = 16
+N_CELLS = 16
 """Number of cells of a uniform rule on a line, each with its own Chebyshev points.  Half as many cells are slower."""
 _MAX_LAST = 1e-14
-"""Bound of the last two Chebyshev coefficients of features of size one.  Rounding of the nodes adds about 3e-15."""
+"""Largest of the last two Chebyshev coefficients of features of size one.  Rounding of nodes adds about 3e-15."""
 SPARE_POINTS = 1.0
-"""Chebyshev points beyond the number for one layer, which is then enough for two layers."""
+"""Number of Chebyshev points beyond the estimate for one layer, which resolve two layers too."""
 FEATURE_NODES_AT_ONCE = 4096
-"""Number of nodes in a block of features without gradients, which saves a quarter of the time of blocks of 512."""
+"""Number of nodes in a block of features without gradients.  Blocks of 512 nodes take a third more time."""
 COEFFICIENT_REFERENCES = ("eigendecomposition", "dop853")
 
 
@@ -59,17 +59,17 @@ class FeatureSums:
 def make_feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums:
     """Return a function for sums of features at `nodes` (Q, d), with Chebyshev interpolation if that is accurate."""
     (count, dimension), strip = nodes.shape, getattr(features, "strip", 0.0)
-    if uniform and dimension == 1 and strip > 0.0 and count % CELLS == 0:
+    if uniform and dimension == 1 and strip > 0.0 and count % N_CELLS == 0:
         spacing = (nodes[-1, 0] - nodes[0, 0]) / (count - 1)
-        starts, width = nodes[:: count // CELLS] - spacing / 2.0, count // CELLS * spacing
-        # enough for double precision, by the strip in half widths of a cell
+        starts, width = nodes[:: count // N_CELLS] - spacing / 2.0, count // N_CELLS * spacing
+        # enough points for double precision
         enough = -np.log(np.finfo(float).eps / 2.0) / np.arcsinh(2.0 * strip / width) + SPARE_POINTS
         points = 4 * int(np.ceil(enough / 4.0))  # a multiple of 4, so that different slopes share matrices
-        while 2 * points * CELLS < count:  # with more points interpolation saves little time
-            along, coefficients, to_nodes = _make_chebyshev(points, count // CELLS)
+        while 2 * points * N_CELLS < count:  # more points save little time
+            along, coefficients, to_nodes = _make_chebyshev(points, count // N_CELLS)
             psi = features.values((starts + width * along).reshape(-1, 1))
             # two coefficients, because one alone may vanish by symmetry
-            if np.abs(coefficients[-2:] @ psi.reshape(CELLS, points, -1)).max() <= _MAX_LAST:
+            if np.abs(coefficients[-2:] @ psi.reshape(N_CELLS, points, -1)).max() <= _MAX_LAST:
                 return FeatureSums(psi, to_nodes)
             points *= 2
     return FeatureSums(features.values(nodes))
@@ -79,7 +79,7 @@ def make_feature_sums(features: Features, nodes: Array, uniform: bool) -> Featur
 def _make_chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
     """Return Chebyshev points of (0, 1) (P,), and the matrices of coefficients (P, P) and uniform nodes (P, n)."""
     degrees, odd = np.arange(points), 2 * np.arange(points) + 1
-    # T_j at them is cos(j (2 k + 1) pi / (2 P)), with the angle reduced to one turn before it is rounded
+    # T_j at the points is cos(j (2 k + 1) pi / (2 P)), with the angle reduced to one turn before rounding
     coefficients = np.cos(np.pi / (2 * points) * (np.outer(degrees, odd) % (4 * points))) * (2.0 / points)
     coefficients[0] /= 2.0
     uniform = (2.0 * np.arange(nodes) + 1.0) / nodes - 1.0
@@ -138,7 +138,7 @@ def measure_seminorm(problem: Problem, space: RetainedSpace, trajectory: Traject
         return float(np.sqrt(np.sum(difference**2 @ rule.weights) / np.sum(exact**2 @ rule.weights)))
 
 
-def relative_errors(numerical: Array, exact: Array, weights: Array) -> Array:
+def compute_errors(numerical: Array, exact: Array, weights: Array) -> Array:
     """Return the relative L2 errors of nodal values, (S, Q), (S, Q) and (Q,) -> (S,)."""
     return _measure_relative(np.sqrt(((numerical - exact) ** 2) @ weights), np.sqrt((exact**2) @ weights))
 
@@ -149,7 +149,7 @@ def _measure_relative(differences: Array, norms: Array) -> Array:
 
 
 # The maximum with zero removes negative squares such as -1e-17, which arise if lifting and coefficients cancel.
-def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
+def compute_norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
     """Return the norms || u_{N,r}(t) ||_q, roots of || alpha ||^2 (prop:mass) + 2 (u_b, v)_q + || u_b ||_q^2, (S,)."""
     squares = np.sum(trajectory.coefficients**2, axis=1)
     if system.lifting is not None:
@@ -158,7 +158,7 @@ def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
     return np.asarray(np.sqrt(squares))
 
 
-def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
+def compute_energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
     """Return the energies sum_q w_q a |grad u|^2 at the observed times (eq:quadrature_diffusion_energy), (S,)."""
     states = trajectory.coefficients
     stiffness = system.stiffness if system.diffusion is None else system.diffusion
@@ -188,7 +188,7 @@ def evaluate_basis(space: RetainedSpace, rule: Quadrature) -> tuple[DenseBasis, 
 
 
 def measure_mass_defect(space: RetainedSpace, rule: Quadrature) -> float:
-    """Return the mass defect || Phi~_b^T W_b Phi~_b - I_r ||_2 on a rule b, large for a coarse assembly rule."""
+    """Return the mass defect || Phi~_b^T W_b Phi~_b - I_r ||_2 on a rule b, which shows a coarse assembly rule."""
     mass = np.zeros((space.rank, space.rank))
     (D,) = space.domain.boundary_factor(rule.nodes)
     weights = rule.weights * D * D  # multiply the weights by D instead of arrays with N columns
@@ -261,7 +261,7 @@ class CoefficientReference:
             return np.asarray(basis @ (np.exp(exponents) * (system.initial @ basis) + forced))
         solution = scipy.integrate.solve_ivp(
             system.rate, (0.0, final_time), system.initial, method="DOP853",
-            # without this SciPy stores every step, and an explicit method takes many steps if K is stiff
+            # otherwise SciPy stores all steps, which are many if K is stiff
             t_eval=[final_time],
             rtol=self.rtol, atol=self.atol, max_step=self.max_step or np.inf,
         )  # fmt: skip

@@ -1,9 +1,9 @@
 """Time integrators of the retained system, by name.
 
-- `base`: the contract of an integrator, and first steps by the implicit Euler rule
-- `runge_kutta`: implicit Runge-Kutta methods, and Newton's method for nonlinear systems
-- `semi_implicit`: schemes with an explicit reaction, which are the stabilised step for gradient flows and imex_bdf_2
-- `flux_system`: the Galerkin system of fields with nonlinear fluxes, and its time steps
+- `base` defines integrators, and first steps by the implicit Euler rule.
+- `runge_kutta` has implicit Runge-Kutta methods, and Newton's method for nonlinear systems.
+- `semi_implicit` has schemes with an explicit reaction: the stabilised step for gradient flows and imex_bdf_2.
+- `flux_system` has the Galerkin system of fields with nonlinear fluxes, and its time steps.
 """
 
 from evogt_study.pde.integrators.base import Integrator, Start

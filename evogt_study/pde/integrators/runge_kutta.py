@@ -27,11 +27,11 @@ from evogt_study.schema.parameters import parameter_field, real
 if TYPE_CHECKING:
     from evogt_study.pde.integrators.flux_system import FluxSystem
 
-MAX_ITERATIONS = 40
-CONTRACTION = 0.3
-"""Convergence rate of Newton's method above which it factorises the matrix again."""
-STAGNATION = 1e-11
-"""Relative change below which a slow iteration counts as converged, because rounding errors limit it."""
+MAX_NEWTON_STEPS = 40
+MAX_CONTRACTION = 0.3
+"""Largest convergence rate of Newton's method without another factorisation of the matrix."""
+MAX_STAGNANT_CHANGE = 1e-11
+"""Largest relative change at which a slow iteration counts as converged, because of rounding errors."""
 Solver = Callable[[Array], Array]
 
 
@@ -211,12 +211,12 @@ class ImplicitSteps:
         rows = np.flatnonzero((mass if isinstance(mass, np.ndarray) else mass.diagonal()) == 0.0)
         if not len(rows):
             return z
-        for _ in range(MAX_ITERATIONS):
+        for _ in range(MAX_NEWTON_STEPS):
             matrix = self.system.jacobian(t, z)[rows][:, rows]
             z = z.copy()
             change = factorise(matrix, t)(self.system.rate(t, z)[rows])
             z[rows] -= change
-            if np.linalg.norm(change) <= STAGNATION * np.linalg.norm(z):
+            if np.linalg.norm(change) <= MAX_STAGNANT_CHANGE * np.linalg.norm(z):
                 return z
         raise DivergedError(f"Newton's method did not converge for the algebraic fields at t = {t:.6g}")
 
@@ -239,7 +239,7 @@ class ImplicitSteps:
         stages, before, system, size = np.tile(z, (len(A), 1)), None, self.system, np.inf
         key, instants = (A.tobytes(), dt), times.tolist()
         fresh = key not in self._known or not self.keep or self._rate > 0.2
-        for _ in range(MAX_ITERATIONS):
+        for _ in range(MAX_NEWTON_STEPS):
             with np.errstate(all="ignore"):
                 slopes = np.stack([system.rate(t, U) for U, t in zip(stages, instants, strict=True)])
             residual = _multiply(system.mass, stages - z) - known - dt * A @ slopes
@@ -252,10 +252,10 @@ class ImplicitSteps:
             scale, rate = float(np.linalg.norm(stages)), 0.0 if before is None else size / before
             # The rest is a geometric series of the convergence rate.  After the first change the rate is unknown.
             rest = size if before is None else size * rate / max(1.0 - rate, 1e-3)
-            if rest <= self.tolerance * scale or (rate > 0.5 and size <= STAGNATION * scale):
+            if rest <= self.tolerance * scale or (rate > 0.5 and size <= MAX_STAGNANT_CHANGE * scale):
                 self._rate = rate
                 return stages
-            fresh = not self.keep or (before is not None and rate > CONTRACTION)
+            fresh = not self.keep or (before is not None and rate > MAX_CONTRACTION)
             before = None if fresh and self.keep else size
         raise DivergedError(f"Newton's method did not converge at t = {times[-1]:.6g}: last change {size:.3g}")
 
@@ -364,7 +364,7 @@ class ImplicitMidpoint(RungeKutta):
     tableau = collocate(np.array([0.5]))
 
     def advance(self, tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
-        """Return the observed states.  A constant K uses its eigenbasis, and K(t) a Cholesky factorisation per step."""
+        """Return the observed states, by the eigenbasis of a constant K or by a Cholesky factorisation in each step."""
         if tableau is not self.tableau or system.reaction is not None or not system.symmetric:
             return super().advance(tableau, system, grid)
         loads = grid.dt * system.load(grid.midpoints)

@@ -25,12 +25,17 @@ from evogt_study.pde.galerkin.system import (
     SVD,
     RetainedSpace,
     check_diffusion,
+    compute_weighted_svd,
     evaluate_on_face,
+    make_trial,
     retain,
-    trial_functions,
-    weighted_svd,
 )
-from evogt_study.pde.galerkin.validation import CoefficientReference, energy_history, norm_history, relative_errors
+from evogt_study.pde.galerkin.validation import (
+    CoefficientReference,
+    compute_energy_history,
+    compute_errors,
+    compute_norm_history,
+)
 from evogt_study.pde.integrators import flux_system
 from evogt_study.pde.integrators.flux_system import FieldSolution
 from evogt_study.pde.methods import declarations
@@ -143,8 +148,8 @@ def make_record(solution: Solution, output: Output, certified: Mapping[str, floa
     saved = grid.saved_positions
     makers: dict[str, Callable[[], Array | None]] = {
         "error_history": lambda: solution.errors[saved] if solution.has_final_error else None,
-        "energy_history": lambda: energy_history(system, trajectory)[saved],
-        "norm_history": lambda: norm_history(system, trajectory)[saved],
+        "energy_history": lambda: compute_energy_history(system, trajectory)[saved],
+        "norm_history": lambda: compute_norm_history(system, trajectory)[saved],
         "free_energy_history": lambda: None if energies is None else energies[list(grid.saved)],
         "coefficients": lambda: trajectory.coefficients[saved],
         "reference_coefficients": lambda: solution.reference_state,
@@ -195,8 +200,8 @@ def solve_fields(
     flux_system.check_integrator(run.integrator)
 
     def make_space(box: Box) -> RetainedSpace:
-        trial = trial_functions(box, box.features(run.dictionary, run.seed), box.quadrature(run.quadrature))
-        return retain(trial, weighted_svd(trial), run.tau)
+        trial = make_trial(box, box.features(run.dictionary, run.seed), box.quadrature(run.quadrature))
+        return retain(trial, compute_weighted_svd(trial), run.tau)
 
     spaces = []
     for _, each in data.problem.fields:
@@ -293,7 +298,7 @@ class FieldCase(ProblemCase):
             known = np.stack([data.exact(rule.nodes, t) for t in times.tolist()])
         if known is not None:
             pairs = zip(np.moveaxis(solution.evaluate(rule.nodes), 1, 0), np.moveaxis(known, 1, 0), strict=True)
-            errors = np.stack([relative_errors(*pair, rule.weights) for pair in pairs], axis=1)
+            errors = np.stack([compute_errors(*pair, rule.weights) for pair in pairs], axis=1)
             history = errors[saved].max(axis=1) if "error_history" in wanted else None
             variables |= make_data({"error": errors[-1].max(), "error_history": history})
             for name, each in zip(names, errors[-1], strict=True):
@@ -440,7 +445,7 @@ class Evolution(ProblemCase):
         unused: tuple[str, ...] = () if is_measured else ("reference",)
         if self.values.get("decomposition") == SVD:
             unused += ("decomposition",)
-        if reference not in references.SIZED:
+        if reference not in references.BY_POINTS:
             unused += ("reference_points",)
         if not is_measured or reference in self.method.references:
             unused += ("reference_dt",)
@@ -458,7 +463,7 @@ class Evolution(ProblemCase):
         if code is not None:
             return {"reference": canonical_json({"code": code.fingerprint})}
         content: dict[str, Value] = {"reference": given.reference}
-        if given.reference in references.SIZED and given.reference_points is not None:
+        if given.reference in references.BY_POINTS and given.reference_points is not None:
             content["reference_points"] = given.reference_points
         return content | ({} if given.reference_dt is None else {"reference_dt": given.reference_dt})
 

@@ -41,7 +41,7 @@ class FiniteDifferences(BaselineCase):
 
     def solve(self, problem: Problem) -> Record:
         grid = self.observed
-        solution = differences.finite_differences(problem, self.given.points, grid, make_integrator(self.values))
+        solution = differences.solve_differences(problem, self.given.points, grid, make_integrator(self.values))
         more: dict[str, Any] = {"degrees_of_freedom": solution.fields[0].size}
         more |= {} if problem.potential is None else measure_energies(solution.energies)
         if "free_energy_history" in self.method.output.record:

@@ -35,12 +35,12 @@ from evogt_study.methods.function import (
 )
 from evogt_study.methods.protocol import BoundCase, Method
 from evogt_study.pde import problems
-from evogt_study.pde.baselines.references import SIZED
+from evogt_study.pde.baselines.references import BY_POINTS
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tanh_dictionaries import choose_radius
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.problem import Problem, check_data
-from evogt_study.pde.galerkin.validation import relative_errors
+from evogt_study.pde.galerkin.validation import compute_errors
 from evogt_study.pde.methods import declarations
 from evogt_study.pde.numerics import Array, Quadrature, QuadratureRule, Rule, TimeGrid, TriangleRule
 from evogt_study.pde.pipeline import Share
@@ -234,7 +234,7 @@ class ProblemMethod(Method):
 
     def list_required_parameters(self, values: Values) -> tuple[str, ...]:
         needed = [kind.list_required_parameters(values) for kind in declarations.list_kinds(self.parameters, values)]
-        if self.kind is not None and values.get("reference") in SIZED and "reference_points" in self.parameters:
+        if self.kind is not None and values.get("reference") in BY_POINTS and "reference_points" in self.parameters:
             needed.append(("reference_points",))
         return (*super().list_required_parameters(values), *(name for names in needed for name in names))
 
@@ -472,7 +472,7 @@ def measure_errors(
     """Return the errors of values at the nodes (S, Q), the `wanted` arrays, and their coordinates except the times."""
     measured, is_wanted = dict[str, Any](), "validation_values" in wanted
     if problem.exact is not None:
-        errors = relative_errors(values, problem.exact(rule.nodes, times), rule.weights)
+        errors = compute_errors(values, problem.exact(rule.nodes, times), rule.weights)
         measured = {"error": errors[-1], "error_history": errors[saved] if "error_history" in wanted else None}
     variables = make_data({**measured, "validation_values": values[-1] if is_wanted else None})
     return variables, make_data({"weight": rule.weights if is_wanted else None})
@@ -552,7 +552,7 @@ class BaselineCase(ProblemCase):
         grid, wanted = self.observed, self.method.output.record
         rule, saved = problem.domain.quadrature(self.given.validation), grid.saved_positions
         values = evaluate(rule.nodes)
-        initial = relative_errors(values[:1], problem.initial(rule.nodes)[None, :], rule.weights)
+        initial = compute_errors(values[:1], problem.initial(rule.nodes)[None, :], rule.weights)
         variables, coordinates = measure_errors(problem, rule, values, grid.observed_times, wanted, saved)
         fields, axes = sample_fields(evaluate, problem, grid, wanted, self.method.output.grid)
         variables |= make_data({"initial_error": initial[0]}) | fields

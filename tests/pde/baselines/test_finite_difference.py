@@ -6,9 +6,9 @@ import scipy.fft
 from wing import every_step
 
 from evogt_study.pde.baselines.finite_difference import (
-    MAX_FOLDED,
+    MAX_FOLDED_POINTS,
     apply_sine_transform,
-    finite_differences,
+    solve_differences,
 )
 from evogt_study.pde.galerkin.system import TIMES_AT_ONCE
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
@@ -50,7 +50,7 @@ def laplacian(n, dimension):
     return total
 
 
-LINES = [(n,) for n in (1, 2, 3, 4, 7, 8, 31, 64, 159, MAX_FOLDED, MAX_FOLDED + 1)]
+LINES = [(n,) for n in (1, 2, 3, 4, 7, 8, 31, 64, 159, MAX_FOLDED_POINTS, MAX_FOLDED_POINTS + 1)]
 SQUARES = [(2, 2), (5, 5), (12, 12), (33, 33), (1, 1, 1), (4, 4, 4), (9, 9, 9)]
 
 
@@ -97,7 +97,7 @@ def test_the_fields_are_those_of_dense_matrices(dimension, integrator, source):
     n = {1: 13, 2: 6, 3: 4}[dimension]
     potential = None if integrator is MIDPOINT or source == "steady" else "(u**2 - 1)**2/4 + u"
     problem = heat(dimension, source=SOURCES[source], potential=potential)(nu=0.2)
-    found = finite_differences(problem, n, every_step(0.3, 5), integrator)
+    found = solve_differences(problem, n, every_step(0.3, 5), integrator)
     wanted = naive(problem, n, 0.3, 5, integrator, 0.2)
     assert found.fields.shape[1] == n
     assert found.times == pytest.approx(np.arange(6) * 0.06, abs=EPS)
@@ -115,7 +115,7 @@ def test_the_fields_are_those_of_dense_matrices(dimension, integrator, source):
 )
 def test_a_source_is_taken_at_the_time_of_each_step(source, final_time, steps, integrator):
     problem = heat(1, source=source)(nu=0.1)
-    found = finite_differences(problem, 6, every_step(final_time, steps), integrator)
+    found = solve_differences(problem, 6, every_step(final_time, steps), integrator)
     assert found.fields == pytest.approx(naive(problem, 6, final_time, steps, integrator, 0.1), abs=64 * EPS)
 
 
@@ -127,7 +127,7 @@ def test_a_linear_problem_approaches_its_exact_solution_with_order_two(dimension
     errors = []
     for n in points:
         steps = 4 * (n + 1)
-        found = finite_differences(problem, n, TimeGrid(0.5, steps, ()), MIDPOINT)
+        found = solve_differences(problem, n, TimeGrid(0.5, steps, ()), MIDPOINT)
         wanted = problem.exact(grid_nodes(n, dimension), np.array([0.5]))[0].reshape([n] * dimension)
         errors.append(np.linalg.norm(found.fields[-1] - wanted) / np.linalg.norm(wanted))
     assert np.log2(np.divide(errors[:-1], errors[1:])) == pytest.approx([2.0] * 2, abs=0.1)
@@ -139,7 +139,7 @@ def test_a_linear_problem_approaches_its_exact_solution_with_order_two(dimension
 def test_the_energy_is_the_trapezoidal_sum_over_the_grid_with_its_boundary(dimension, potential):
     n, nu = {1: 11, 2: 6, 3: 4}[dimension], 0.07
     problem = heat(dimension, potential=potential)(nu=nu)
-    found = finite_differences(problem, n, every_step(0.5, 4), DAMPED)
+    found = solve_differences(problem, n, every_step(0.5, 4), DAMPED)
     h = 1.0 / (n + 1)
     along = np.full(n + 2, h)
     along[[0, -1]] = h / 2

@@ -10,7 +10,7 @@ from evogt_study import pde
 from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.plane import make_simplex_rule
-from evogt_study.pde.galerkin.validation import relative_errors
+from evogt_study.pde.galerkin.validation import compute_errors
 from evogt_study.pde.numerics import QuadratureRule, TimeGrid
 
 
@@ -21,7 +21,7 @@ def ends(final_time, steps):
 
 def errors(problem, solution, rule):
     exact = problem.exact(rule.nodes, solution.times)
-    return relative_errors(solution.evaluate(rule.nodes), exact, rule.weights)
+    return compute_errors(solution.evaluate(rule.nodes), exact, rule.weights)
 
 
 def sines(dimension, wave=1):

@@ -7,7 +7,7 @@ from wing import make_space
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
-from evogt_study.pde.galerkin.system import assemble, trial_functions
+from evogt_study.pde.galerkin.system import assemble, make_trial
 from evogt_study.pde.galerkin.validation import (
     evaluate_basis,
     measure_cross_grid,
@@ -65,7 +65,7 @@ def defects_of(space, rule, diffusion, final_time=FINAL_TIME):
 
 def naive(space, rule, diffusion, times):
     """Spectral norms of dense matrices, of the raw functions' values and gradients (which have tests of their own)."""
-    assembly, other = (trial_functions(space.domain, space.features, on) for on in (space.rule, rule))
+    assembly, other = (make_trial(space.domain, space.features, on) for on in (space.rule, rule))
 
     def stiffness(trial, t):
         W = np.diag(trial.quadrature.weights * diffusion(trial.quadrature.nodes, t))

@@ -9,9 +9,9 @@ from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.system import (
     TrialFunctions,
+    compute_weighted_svd,
+    make_trial,
     retain,
-    trial_functions,
-    weighted_svd,
 )
 from evogt_study.pde.numerics import Quadrature
 
@@ -41,18 +41,18 @@ def synthetic(values, weights=None):
 
 def test_trial_functions_that_vanish_at_every_node_leave_no_space():
     with pytest.raises(EmptySpaceError, match="sigma_1 = 0"):
-        weighted_svd(synthetic(np.zeros((6, 3))))
+        compute_weighted_svd(synthetic(np.zeros((6, 3))))
     ends = Quadrature(np.array([[0.0], [1.0]]), np.array([0.5, 0.5]))
-    trial = trial_functions(UnitCube(1), Dictionary("transnet", 5, 2.0).sample(0, 1), ends)
+    trial = make_trial(UnitCube(1), Dictionary("transnet", 5, 2.0).sample(0, 1), ends)
     with pytest.raises(EmptySpaceError):
-        weighted_svd(trial)
+        compute_weighted_svd(trial)
 
 
 def test_the_rule_is_strict_from_nodal_values_to_rank():
     # four midpoint weights of 1/4 and columns of one entry: sigma_i is half of that entry, without rounding
     values = np.diag([1.0, 2.0**-9, 2.0**-10, 2.0**-11])
     trial = synthetic(values)
-    svd = weighted_svd(trial)
+    svd = compute_weighted_svd(trial)
     assert np.array_equal(svd.singular_values, [0.5, 2.0**-10, 2.0**-11, 2.0**-12])
     assert retain(trial, svd, 2.0**-20).rank == 2
     assert retain(trial, svd, 2.0**-20 * (1 - 4 * EPS)).rank == 3

@@ -9,7 +9,7 @@ import evogt_study as evs
 from evogt_study import pde
 from evogt_study.errors import InputError
 from evogt_study.pde.certificates.certify import make_norm_matrix, measure_dual_norm
-from evogt_study.pde.galerkin.system import decompose_mass, retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import compute_weighted_svd, decompose_mass, make_trial, retain
 
 ROOT = Path(__file__).parents[3]
 HEAT = """
@@ -66,10 +66,8 @@ def test_the_eigenvalue_variant_has_a_larger_mass_defect():
     """The remark after eq:eig_phi."""
     problem = pde.problems.oscillatory_1d(epsilon=0.2)
     features = problem.domain.features(pde.Dictionary("gtransnet", N=60, N1=240, gamma=20), 0)
-    trial = trial_functions(
-        problem.domain, features, problem.domain.quadrature(pde.QuadratureRule("gauss_legendre", 320))
-    )
-    by_svd, by_eigenvalues = (retain(trial, of(trial), 1e-12) for of in (weighted_svd, decompose_mass))
+    trial = make_trial(problem.domain, features, problem.domain.quadrature(pde.QuadratureRule("gauss_legendre", 320)))
+    by_svd, by_eigenvalues = (retain(trial, of(trial), 1e-12) for of in (compute_weighted_svd, decompose_mass))
     assert by_svd.rank == by_eigenvalues.rank
     assert by_svd.mass_defect < 1e-9 < 1e-7 < by_eigenvalues.mass_defect
     # the dual seminorm of a retained function: the supremum is attained, and no function exceeds it

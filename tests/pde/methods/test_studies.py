@@ -12,7 +12,7 @@ from helpers import computed, keys, study_text
 import evogt_study as evs
 from evogt_study import pde
 from evogt_study.errors import StudyError
-from evogt_study.pde.baselines.finite_difference import finite_differences
+from evogt_study.pde.baselines.finite_difference import solve_differences
 from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.domains import Mesh, UnitCube
 from evogt_study.pde.galerkin.validation import CoefficientReference
@@ -144,7 +144,7 @@ def regression(dictionary, ridge=1e-10):
 
 
 def differences(integrator):
-    return lambda k: finite_differences(STATEMENT(k=k), 9, GRID, integrator).evaluate(LINE.nodes)
+    return lambda k: solve_differences(STATEMENT(k=k), 9, GRID, integrator).evaluate(LINE.nodes)
 
 
 PLAIN = pde.Dictionary("transnet", 6, 2.0, centre=0.5)
@@ -199,7 +199,7 @@ def test_finite_differences_of_a_gradient_flow_give_its_energies():
     flow = {"dimension": 2, "initial": "sin(pi*x)*sin(2*pi*y)/2", "diffusion": "1/50", "potential": "(u**2-1)**2/4"}
     given, output = STABILISED | {"points": None}, {"times": 3, "record": ["free_energy_history"]}
     found = computed(text("finite_difference", given, problem=flow, axes={"points": [9]}, output=output))[2]
-    energies = finite_differences(pde.FormulaProblem(**flow)(), 9, GRID, StabilizedSemiImplicit(2.0)).energies
+    energies = solve_differences(pde.FormulaProblem(**flow)(), 9, GRID, StabilizedSemiImplicit(2.0)).energies
     np.testing.assert_allclose(found["free_energy_history"][0], energies[[0, 2, 4]], rtol=1e-13)
     np.testing.assert_allclose(found["energy_drop_percent"][0], 100 * (1 - energies[-1] / energies[0]), rtol=1e-10)
     np.testing.assert_allclose(found["energy_increment"][0], np.diff(energies).max(), rtol=1e-10)
