@@ -36,6 +36,9 @@ _LATEX |= {character: "\\" + character for character in "_%&#${}"}
 # LaTeX macro for an entry of two lines (several tables of a document may define it)
 MEAN_STD_MACRO = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
 EOC = "EOC"  # heading of an order: experimental order of convergence
+NO_SOLUTION_ERROR = (
+    "there is no solution error because the problem has no exact solution and the study has no reference"
+)
 DEFAULT_OVER, _NONE = ("seed",), "none"  # default of `over`, and the value of `over` for single runs
 
 
@@ -268,9 +271,16 @@ def make_summary_table(data: xr.Dataset, request: TableRequest) -> str:
         found = {name: compute_ratio_of_means(each, dim, pair, request, planned) for name, each in values.items()}
         ratio = _join_statistics(found).assign_attrs(name=request.ratio)
     table = make_table(_join_statistics(statistics), request.columns, request.rows, ratio)
-    if not request.columns:
-        return render_table(*table.flatten(request.numbers), request.form)
-    return table.render(request.form, request.numbers)
+    form, numbers = request.form, request.numbers
+    text = table.render(form, numbers) if request.columns else render_table(*table.flatten(numbers), form)
+    return _add_title(text, *values.values(), form=form)
+
+
+def _add_title(table: str, *values: xr.DataArray, form: str) -> str:
+    """Return a text table under the name and the long name of its variable, and any other table unchanged."""
+    named = [dict.fromkeys([str(each.name), str(each.attrs.get("long_name", each.name))]) for each in values]
+    titles = [escape_text(": ".join(each)) for each in named]
+    return "\n".join([*titles, table]) if form == "text" and len(titles) == 1 else table
 
 
 def summarise_variables(
@@ -314,11 +324,18 @@ def list_user_variables(data: xr.Dataset) -> list[str]:
     return sorted(names, key=lambda name: (data[name].attrs.get(HEADLINE) != 1, not set(data[name].dims) <= set(axes)))
 
 
+def has_no_error(data: xr.Dataset) -> bool:
+    """Return True if a result has an initial error but no error at the end."""
+    return "initial_error" in data and "error" not in data
+
+
 def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
     """Return the named variables, by default the first user variable.  Raises InputError for unknown names."""
     known = list_user_variables(data)
     if not names and not known:
         raise InputError("the result has no variable with numbers")
+    if not names and has_no_error(data) and data[known[0]].attrs.get(HEADLINE) != 1:
+        raise InputError(f"{NO_SOLUTION_ERROR}. Choose a variable with --variable: {', '.join(known)}")
     for name in names:
         if name not in data.data_vars:
             raise name_error("variable", name, known)
@@ -392,7 +409,8 @@ def make_order_table(data: xr.Dataset, request: TableRequest, along: str = "") -
         values, along or numeric[0], over, of=of, interval=request.interval, units=request.units,
         missing=request.missing, planned=data["run_key"],
     )  # fmt: skip
-    return format_orders(found, along or numeric[0], of, request.form, request.numbers)
+    table = format_orders(found, along or numeric[0], of, request.form, request.numbers)
+    return _add_title(table, values, form=request.form)
 
 
 def format_orders(
@@ -430,7 +448,8 @@ def format_shares(
     values = data[variable if variable == STATUS else find_variables(data, variable)[0]]
     options: Any = {"interval": request.interval, "missing": request.missing, "planned": data["run_key"]}
     found = check_indices(sensitivity(values, over, log=log, **options), values)
-    return format_sensitivity(found, request.form, replace(request.numbers, notation="plain"))
+    table = format_sensitivity(found, request.form, replace(request.numbers, notation="plain"))
+    return _add_title(table, values, form=request.form)
 
 
 def format_sensitivity(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:

@@ -71,6 +71,7 @@ def plot(
     KIND is distribution, dependence, heat_map, trend, time_series, spectrum, scatter, comparison or fields.  Each
     figure shows the number of its runs.
     """
+    from evogt_study.analysis.tables import NO_SOLUTION_ERROR, has_no_error
     from evogt_study.plots import catalogue
     from evogt_study.plots.groups import PlotRequest
     from evogt_study.plots.style import FORMATS, encode_figure
@@ -87,8 +88,8 @@ def plot(
         # if no kind fits, draw the distribution, which raises an error with the reason
         choices = [(each.kind, replace(request, variable=each.variable)) for each in fitting]
         choices = choices or [("distribution", request)]
-        if request.variable is None and catalogue.has_no_error(data) and fitting:
-            display.print_warning([f"{catalogue.NO_SOLUTION_ERROR}. Choose another variable with --variable."])
+        if request.variable is None and has_no_error(data) and fitting:
+            display.print_warning([f"{NO_SOLUTION_ERROR}. Choose another variable with --variable."])
     failed: list[InputError] = []
     for name, its_request in choices:
         try:

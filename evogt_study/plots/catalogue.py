@@ -12,16 +12,13 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.runs import KEYS, find_drawn_dimensions, list_numeric_variables, mark_first, number_runs
-from evogt_study.analysis.tables import list_user_variables
+from evogt_study.analysis.tables import find_variables, has_no_error, list_user_variables
 from evogt_study.errors import InputError, name_error
 from evogt_study.plots import array_plots, axis_plots, groups, style
 from evogt_study.plots.canvas import PlottedFigure, join_sentences
 from evogt_study.plots.groups import PlotRequest
 from evogt_study.schema.variables import CANDIDATE, HEADLINE, LABEL, PILOT, RUN_METADATA, Status, status_codes
 
-NO_SOLUTION_ERROR = (
-    "there is no solution error because the problem has no exact solution and the study has no reference"
-)
 _MARKUP = re.compile(r"[$\\{}]|\^(?=\w)")
 
 
@@ -96,11 +93,6 @@ def find_main_variable(data: xr.Dataset) -> str | None:
     return next((name for name in list_numbers(data) if data[name].attrs.get(HEADLINE, 1) == 1), None)
 
 
-def has_no_error(data: xr.Dataset) -> bool:
-    """Return True if a result has an initial error but no error at the end."""
-    return "initial_error" in data and "error" not in data
-
-
 def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     """Return the default variable of a kind.  Raises InputError if no variable has values."""
     if kind in ("fields", "spectrum"):
@@ -116,7 +108,7 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     planned = status_codes(data["run_status"]).ravel()[mark_first(number_runs(data[KEYS]).ravel())]
     arrays = [name for name in list_numeric_variables(data) if name not in RUN_METADATA]
     if has_no_error(data):
-        raise InputError(f"{NO_SOLUTION_ERROR}. Choose a variable with --variable: {', '.join(arrays)}")
+        find_variables(data)  # it raises the error
     if arrays and (planned == Status.ok).any():
         over = ", ".join(f"{name} over {', '.join(groups.find_own_dimensions(data, name))}" for name in arrays)
         message = f"`FILE` must hold a number for each run to draw a {kind}, got only arrays ({over})"

@@ -26,7 +26,7 @@ from markupsafe import Markup
 from evogt_study.analysis.export import run_table
 from evogt_study.analysis.runs import count_status, find_drawn_dimensions, read_design
 from evogt_study.analysis.statistics import summary
-from evogt_study.analysis.tables import NumberFormat, make_table
+from evogt_study.analysis.tables import NO_SOLUTION_ERROR, NumberFormat, has_no_error, make_table
 from evogt_study.errors import Completeness, ParameterError, cut
 from evogt_study.methods.protocol import find_problem_kind
 from evogt_study.plots import catalogue
@@ -118,7 +118,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         axes=_list_axes(main, (study or parts["pilot"]).runs),
         state=state,
         more_tables=list_setup_progress(main) if state else [],
-        missing_error=f"{catalogue.NO_SOLUTION_ERROR.capitalize()}." if catalogue.has_no_error(main) else "",
+        missing_error=f"{NO_SOLUTION_ERROR.capitalize()}." if has_no_error(main) else "",
         has_main=catalogue.find_main_variable(main) is not None,
         attributes={str(name): str(value) for name, value in main.attrs.items()},
         constants=[_describe_parameter(coord) for coord in main.coords.values() if coord.ndim == 0],

@@ -103,6 +103,7 @@ def test_ratios_are_one_more_column_with_units_of_their_own(values):
     data = many.to_dataset().assign(run_key=many.astype(str).astype(object))
     request = TableRequest(columns=("dictionary",), ratio="transnet/g_rf", missing="drop", numbers=NumberFormat(3))
     lines = make_summary_table(data, request).splitlines()
+    assert lines.pop(0) == "error"
     assert lines[0].endswith("transnet/g_rf")
     found = compute_ratio_of_means(many, "dictionary", ("transnet", "g_rf"), request, data["run_key"])
     low, high = found["ratio_ci"].values[0]
@@ -166,6 +167,10 @@ def test_the_default_variable_is_the_first_of_the_user_and_never_run_metadata():
     assert find_variables(data.assign(error=runs.assign_attrs(headline=1))) == ("error",)
     with pytest.raises(InputError, match=r"`variable` must be one of cost, curve, got 'cots'\. Did you mean `cost`\?"):
         find_variables(data, "cots")
+    initial = xr.Dataset({"initial_error": runs.assign_attrs(headline=0), "drop": runs.assign_attrs(headline=1)})
+    assert find_variables(initial) == ("drop",)
+    with pytest.raises(InputError, match="there is no solution error .* with --variable: initial_error$"):
+        find_variables(initial.drop_vars("drop"))
     with pytest.raises(InputError, match="the result has no variable with numbers"):
         find_variables(data.drop_vars(["cost", "curve"]))
 

@@ -207,7 +207,7 @@ def test_no_command_prints_control_characters_of_a_result(own_study, result_of, 
         r"3 x ValueError: \x1b[2J\x9b\u202egood\x07 (e.g. family=a\x1b]0;title\x07, seed=1)"
         in evogt("status", "own.nc")[1]
     )
-    for form, lines in (("text", 5), ("markdown", 5), ("csv", 5), ("latex", 9)):
+    for form, lines in (("text", 6), ("markdown", 5), ("csv", 5), ("latex", 9)):
         check_shown(evogt("summary", "own.nc", "--format", form)[1], lines)
     assert r"b\n240 runs, 240 ok  " in evogt("summary", "own.nc")[1]
     for command in (
