@@ -39,7 +39,7 @@ _LONG_NAMES = {
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """Settings of a comparison.  `sign` is -1 if higher values are better, else 1."""
+    """Settings of a comparison.  `sign` is -1 if higher values are better, else 1.  `prefix` names numeric values."""
 
     subject: str
     estimand: str
@@ -53,6 +53,7 @@ class ComparisonSettings:
     alpha: float
     unit: str
     margin: float
+    prefix: str
 
     def format_claim(self, first: str, second: str, count: int) -> str:
         """Return the claim about the leader, such as "a has the lowest error of all 3; closest is b"."""
@@ -121,7 +122,8 @@ def compare(
     """
     statistics.check_confidence(confidence)
     statistics.check_options(failures=(failures, ("loss", "omit")), family=(family, ("setup", "all")))
-    options = {"omit": failures == "omit", "alpha": 1.0 - confidence, "margin": margin}
+    prefix = f"{dim} = " if dim in values.coords and values[dim].dtype.kind in "iuf" else ""
+    options = {"omit": failures == "omit", "alpha": 1.0 - confidence, "margin": margin, "prefix": prefix}
     over_dims = check_paired_dimensions(values, dim, over)
     if values.sizes[dim] < 2:
         raise InputError(f"`dim` must have at least two values, got {dim} with {values.sizes[dim]}")
@@ -211,7 +213,7 @@ def _compare_setup(values: Array, planned: Bools, names: Sequence[str], settings
     part: list[int] = np.flatnonzero(units.any(axis=-1)).tolist()
     if len(part) < 2 or np.isnan(values).all():
         return found if len(part) > 1 else found | {"conclusion": "Fewer than two values have runs."}
-    lost = [f"{names[i]} {bad} of {planned[i].sum()}" for i in part if (bad := int(failed[i].sum()))]
+    lost = [f"{settings.prefix}{names[i]}: {bad} of {planned[i].sum()}" for i in part if (bad := int(failed[i].sum()))]
     losses = settings.estimand == WIN and not settings.is_nearest_share and not settings.omit
     how = "counted as losses" if losses else "left out as if they failed at random"
     if settings.omit:
@@ -245,7 +247,7 @@ def _compare_setup(values: Array, planned: Bools, names: Sequence[str], settings
     }  # fmt: skip
     if settings.estimand == WIN and wins[rival] + losses_of[rival]:
         found |= {"probability": found["wins"] / (found["wins"] + found["losses"]), "probability_ci": np.array(ends[0])}
-    failures = f" Failed runs, {how}: {', '.join(lost)}." if lost else ""
+    failures = f" Runs without a value, {how}: {'; '.join(lost)}." if lost else ""
     found["conclusion"] = format_conclusion(replace(settings, scale=found["scale"]), found) + failures
     means = numbers[[lead, rival]].mean(axis=-1)
     if settings.estimand == WIN and found["scale"] == RATIO and settings.sign * (means[0] - means[1]) > 0.0:

@@ -176,8 +176,13 @@ def test_a_declared_geometric_mean_is_the_estimand_if_it_exists():
 def test_a_failed_run_is_a_loss_and_is_counted():
     x = draw_separated()
     x[0, :3] = NAN
+    x[1, 0] = NAN
+    numbered = make_array(x).rename(method="n").assign_coords(n=[1, 2])
+    counts = "Runs without a value, counted as losses: n = 1: 3 of 10; n = 2: 1 of 10."
+    assert evs.compare(numbered, "n").conclusion.item().endswith(counts)
+    x[1, 0] = draw_separated()[1, 0]
     found = evs.compare(make_array(x), "method")
-    assert found.conclusion.item().endswith("Failed runs, counted as losses: a 3 of 10.")
+    assert found.conclusion.item().endswith("Runs without a value, counted as losses: a: 3 of 10.")
     assert (found.n_ok.values.tolist(), found.n_planned.values.tolist()) == ([7, 10], [10, 10])
     assert found.failed.values.tolist() == [0.3, 0.0]
     wilson = scipy.stats.binomtest(3, 10).proportion_ci(0.95, "wilson")
@@ -185,9 +190,9 @@ def test_a_failed_run_is_a_loss_and_is_counted():
     assert not found.significant  # 7 of 10
     omitted = evs.compare(make_array(x), "method", failures="omit")
     assert bool(omitted.significant)
-    assert omitted.conclusion.item().endswith("left out as if they failed at random: a 3 of 10.")
+    assert omitted.conclusion.item().endswith("left out as if they failed at random: a: 3 of 10.")
     mean = evs.compare(make_array(x), "method", estimand="geometric_mean")
-    assert "in the sample, but a has failed runs, which a mean leaves out. Failed runs, left" in mean.conclusion.item()
+    assert "but a has failed runs, which a mean leaves out. Runs without a value, left" in mean.conclusion.item()
     assert np.isnan(mean.p_value)
 
 

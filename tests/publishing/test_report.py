@@ -215,7 +215,7 @@ def test_the_conclusion_is_the_conclusion_of_the_comparison(tmp_path):
     first, second = made[1:]
     assert first.startswith("At N = 10: fine has a lower error than other on 12 of 12 seeds (p < 0.001, sign test).")
     assert second.startswith("At N = 20: No significant difference in error. ")
-    assert second.endswith("Failed runs, counted as losses: other 1 of 12.")
+    assert second.endswith("Runs without a value, counted as losses: other: 1 of 12.")
     few = small_result()
     few["error"].attrs = {}
     assert compare_main_variable(few) is None  # three seeds
