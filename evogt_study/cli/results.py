@@ -97,7 +97,7 @@ def verify(file: Path, as_json: bool, **options: Any) -> None:
     """Check a result, or a folder that `evogt publish` wrote.  Nothing is executed.
 
     The command checks checksums, schema, run keys, missing runs and values.  In a folder, the command first compares
-    every file with its checksum.  Failed and diverged runs are not errors.  The exit code is 1 if a check fails.
+    every file with its checksum.  Failed and diverged runs are not errors.  The exit code is 0 if all checks succeed.
 
     --rerun executes the code of the study if none of its files has changed since the result was computed.  The command
     first prints the names of these files.  Read the files of other people before you use --rerun.
@@ -108,7 +108,8 @@ def verify(file: Path, as_json: bool, **options: Any) -> None:
     if not as_json:
         options["announce"] = lambda files: display.print_lines(f"  executes: {each}" for each in files)
     made = verify_deposit(file, **options) if file.is_dir() else [verified(file, **options)]
-    documents = [_print_verification(each, as_json) for each in made]  # prints each result after its check
+    # prints each result after its check
+    documents = [_print_verification(each, as_json, options["rerun"]) for each in made]
     if not file.is_dir():
         display.warn_if_unfinished(file)
     well = all(each["well"] for each in documents)
@@ -118,7 +119,7 @@ def verify(file: Path, as_json: bool, **options: Any) -> None:
         raise SystemExit(FAILED)
 
 
-def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
+def _print_verification(made: Verification, as_json: bool, rerun: int) -> dict[str, Any]:
     """Print the verification of one result unless `as_json` is true.  Return the verification in JSON types."""
     from evogt_study.analysis.runs import count_status
 
@@ -128,7 +129,8 @@ def _print_verification(made: Verification, as_json: bool) -> dict[str, Any]:
         display.print_lines(f"  computed again: {line}" for line in made.recomputed)
         display.print_lines(f"  wrong: {line}" for line in made.findings)
         display.print_lines([f"  {made.left_out}"] if made.left_out else [])
-        print_line(f"{made.path}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
+        not_checked = f"well, but 0 of {rerun} runs were computed again" if made.left_out else "all well"
+        print_line(f"{made.path}: " + (f"{len(made.findings)} wrong" if made.findings else not_checked))
     return {
         "result": str(made.path), "well": made.well, "findings": made.findings, "recomputed": made.recomputed,
         "left_out": made.left_out, "phases": display.describe_runs_as_json(phases),

@@ -118,7 +118,7 @@ def prestart_workers(*paths: Path, elsewhere: bool = False) -> None:
     option("--workers", "N", "Number of workers of each task.", type=click.IntRange(1), default=1),
     option("--cluster", "SYSTEM", "slurm, pbs, sge or lsf.", default="slurm"),
     option("--directive directives", "TEXT", "Add a directive to the script: --time=4:00:00.", multiple=True),
-    option("--print prints", "", "Print the script and do not submit it."),
+    option("--print prints", "", "Print the script and create RESULT.jobs, but do not submit."),
 ])  # fmt: skip
 def submit(
     study_file: Path, assignments: tuple[str, ...], output: Path | None, tasks: int, workers: int, cluster: str,

@@ -255,8 +255,8 @@ class Verification:
 
     @property
     def well(self) -> bool:
-        """True if the verification found no mistake."""
-        return not self.findings
+        """True if the verification found no mistake and made every check."""
+        return not (self.findings or self.left_out)
 
 
 def verify(

@@ -28,7 +28,7 @@ from evogt_study.study.plan import Candidate, Pilot, Plan, find_planned_seeds, j
 from evogt_study.study.study import Study
 
 CODE_OPTION = "--code FILE.py"
-WRITE_STUDY_REMEDY = 'Write the study with study.to_file("STUDY.toml"), and run it with `evogt run STUDY.toml`'
+WRITE_STUDY_REMEDY = 'Put the function into a file, then use study.to_file("STUDY.toml") and `evogt run STUDY.toml`'
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,11 @@ import types
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import evogt_study as evs
 from evogt_study import pde
+from evogt_study.cli.main import main
 from evogt_study.errors import InPythonError, ResultError, StudyError
 from evogt_study.operations.verify import try_case, verify
 
@@ -52,10 +54,14 @@ def test_functions_from_anywhere(client, tmp_path, name):
     data = evs.run(evs.Study(function, axes={"seed": range(3)}, name="r"), client=client, output=path)
     assert data["v" if "v" in data else "value"].values.tolist() == expected
     found = verify(path, rerun=1)
-    assert (found.findings, found.recomputed) == ((), ())
+    assert (found.findings, found.recomputed, found.well) == ((), (), False)
+    shown = CliRunner().invoke(main, ["verify", str(path), "--rerun", "2"])
+    assert (shown.exit_code, shown.output.splitlines()[-1]) == (1, f"{path}: well, but 0 of 2 runs were computed again")
     assert "was given in Python" in found.left_out
     assert "study.to_file" in found.left_out
-    with pytest.raises(ResultError, match="was given in Python. .* Write the study with study.to_file"):
+    with pytest.raises(
+        ResultError, match="was given in Python. .* Put the function into a file, then use study.to_file"
+    ):
         verify(path, rerun=1, code=__file__)
     with pytest.raises(InPythonError, match="was given in Python. Its text is in the attribute study_code"):
         try_case(path, {"seed": 1})
