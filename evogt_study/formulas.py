@@ -75,6 +75,8 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
 
     Raises FormulaError for a text that is not in the grammar.
     """
+    if not isinstance(text, str):
+        raise FormulaError(f'`{key}` must be a formula, got {shorten(text)}. Write "{shorten(text)}" as a string')
     text = text.strip()
     return _Translation(text, key).translate(_read_syntax_tree(text, key)).expression
 

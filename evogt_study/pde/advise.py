@@ -13,7 +13,7 @@ from evogt_study.errors import InputError
 from evogt_study.methods.code import Output
 from evogt_study.methods.loading import load_method
 from evogt_study.pde.certificates.certify import BUDGET, compute_retained_error, evaluate_final
-from evogt_study.pde.methods.evolution import Evolution, share_reference
+from evogt_study.pde.methods.evolution import share_reference
 from evogt_study.pde.methods.problem_method import ProblemMethod
 from evogt_study.pde.numerics import QuadratureRule
 from evogt_study.pde.pipeline import Share
@@ -43,11 +43,12 @@ class Advice:
 
 def advise(study: Study, n_setups: int, check: bool) -> Iterator[Advice]:
     """Yield advice for at most `n_setups` setups with the first seed, and run the best change if `check` is True."""
+    if study.spec.method != "evolution":
+        name = getattr(study.spec.method, "reference", study.spec.method)
+        raise InputError(f"`evogt advise` needs a study of the PDE solver, got the method {name} ({study.file})")
     if isinstance(study.spec.problem, FieldProblem):
         raise InputError(NEEDS_LINEAR.format(study.file))
-    method = load_method(replace(study.spec, output=Output(record=BUDGET)))
-    if not isinstance(method, ProblemMethod) or method.kind is not Evolution:
-        raise InputError(f"`method` must be evolution for advice, got {study.spec.method} ({study.file}, method)")
+    method: Any = load_method(replace(study.spec, output=Output(record=BUDGET)))
     *_, space = study.iterate_provisional_spaces()
     # evenly spaced setups over all axes except the seed
     axes = (replace(axis, values=axis.values[:1]) if axis.name == "seed" else axis for axis in space.axes)

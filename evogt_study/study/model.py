@@ -474,4 +474,6 @@ def _describe_mistake(errors: list[ErrorDetails], raw: Mapping[str, Any], where:
         return f"{first['msg']} ({where})"
     expected = (_EXPECTED.get(each["type"], each["msg"]).format(**each.get("ctx", {})) for each in found[deepest])
     wanted = " or ".join(dict.fromkeys(re.sub("^(Input should be|Value error,) ", "", each) for each in expected))
-    return f"`{key}` must be {wanted}, got {shorten(first['input'])} ({where})"
+    message = f"`{key}` must be {wanted}, got {shorten(first['input'])} ({where})"
+    is_formula = where.endswith(", problem") and isinstance(first["input"], (int, float))
+    return f'{message}. Write "{first["input"]}" as a string' if is_formula else message

@@ -50,6 +50,12 @@ def test_advice_on_a_nonlinear_problem_is_refused(terms):
         list(advise(evs.Study.from_text(text), 1, check=False))
 
 
+def test_advice_needs_the_solver():
+    study = evs.Study(lambda x: x, axes={"x": [1.0]}, name="own")
+    with pytest.raises(evs.errors.InputError, match="needs a study of the PDE solver, got the method"):
+        list(advise(study, 1, check=False))
+
+
 LOWER_ORDERS = (("implicit_midpoint", 2), ("radau_iia_2", 3))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import ParameterError
+from evogt_study.errors import InputError, ParameterError
 from evogt_study.pde.numerics import Array
 from evogt_study.registry import Registry
 from evogt_study.schema.parameters import NO_PARAMETER, Parametrised, integer, parameter_field
@@ -119,6 +119,11 @@ class Dictionary(Parametrised, ABC):
         for name in parameters.keys() - kind.parameters().keys():
             wanted = f"left out for {family}, whose parameters are {', '.join(kind.parameters())}"
             raise ParameterError(name, wanted, parameters[name])
+        given = {*[*kind.parameters()][: len(values)], *parameters}
+        missing = [name for name in kind.list_required_parameters(given) if name not in given]
+        if family and not all(kind.parameters()[name].optional for name in missing):
+            names = ", ".join(f"`{name}`" for name in missing)
+            raise InputError(f"{names} must be given for {family}, got no value")
         return object.__new__(kind)
 
     @property

@@ -48,7 +48,7 @@ _RECORDED = (
              label="$L^2$ error of the reference"),
     Variable("reference_share", "reference_error over error",
              "above 0.1 the error of the reference is a large part of the error", limit=0.1,
-             warning="the reference is too coarse for errors this small. Use a finer one",
+             warning="`reference_error` is a large part of `error`. Increase `reference_points`, or change `reference`",
              label="share of the reference"),
     Variable("initial_error", "relative L2 error of the projected initial value on the validation rule",
              "eq:validation_error at t = 0; NaN if the initial value is zero", label="initial $L^2$ error"),

@@ -268,7 +268,7 @@ def make_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
     slopes = solution[1 : 1 + d]
     if "flux" in table:
         flux = tuple(table["flux"])
-    elif isinstance(diffusion, str):
+    elif isinstance(diffusion, (str, int, float)):
         flux = tuple(f"({diffusion})*{slope}" for slope in slopes)
     elif len(diffusion) != d:
         raise FormulaError(f"`diffusion` must be a formula or have {d} entries, got {shorten(diffusion)}")
@@ -316,7 +316,8 @@ class SymbolicFields:
         for name in problem.names:
             self.slots.append(tuple(symbol(name + suffix) for suffix in ("", *(f"_{x}" for x in SPACE[:d]))))
         every = {str(slot) for group in self.slots for slot in group}
-        parse_data, parse_nonlinear = (partial(parse_term, dimension=d, without=names) for names in (every, ()))
+        parse = partial(parse_term, dimension=d, solutions=problem.names)
+        parse_data, parse_nonlinear = (partial(parse, without=names) for names in (every, ()))
         self.lifting = tuple(parse_data(each.lifting, f"fields.{name}.lifting") for name, each in problem.fields)
         stated = [each.exact for _, each in problem.fields if each.exact is not None]
         self.exact = tuple(parse_data(text, "exact") for text in stated) or None

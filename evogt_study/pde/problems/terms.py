@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -127,9 +128,9 @@ class GridTable:
 
 def parse_diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
     """Parse a formula, the diagonal or the rows of the diffusion.  Raises FormulaError."""
-    if isinstance(raw, str):
+    if not isinstance(raw, (list, tuple)):
         return parse_term(raw, "diffusion", dimension)
-    if not isinstance(raw, (list, tuple)) or len(raw) != dimension:
+    if len(raw) != dimension:
         wanted = f"{dimension} formulas or {dimension} rows of them"
         raise FormulaError(f"`diffusion` must be a formula, or {wanted} in {dimension}-D, got {shorten(raw)}")
     if all(isinstance(row, str) for row in raw):
@@ -155,11 +156,15 @@ def read_texts(raw: Any, key: str, dimension: int) -> tuple[str, ...]:
 
 
 def parse_term(
-    text: str, key: str, dimension: int, *, steady: bool = False, without: Collection[str] = ("u",)
-) -> sympy.Expr:
+    text: str, key: str, dimension: int, *, steady: bool = False, without: Collection[str] = ("u",),
+    solutions: Collection[str] = ("u",),
+) -> sympy.Expr:  # fmt: skip
     """Parse a formula in the coordinates, t and parameters, but not in the fields `without`.  Raises FormulaError."""
     expression = parse(text, key)
     used = {str(name) for name in expression.free_symbols}
+    if second := [name for name in sorted(used) if re.fullmatch(f"({'|'.join(solutions)})_[xyz]{{2,}}", name)]:
+        remedy = "State the term by `diffusion` or `flux`"
+        raise FormulaError(f"`{key}` must not contain second derivatives, got {second[0]} in {text!r}. {remedy}")
     if outside := used & set(SPACE[dimension:]):
         wanted = f"the coordinates {', '.join(SPACE[:dimension])} of a {dimension}-D problem"
         raise FormulaError(f"`{key}` must use {wanted}, got {', '.join(sorted(outside))} in {text!r}")
