@@ -25,7 +25,7 @@ from evogt_study.analysis.statistics import observed_orders, summary
 from evogt_study.analysis.tables import find_variables
 from evogt_study.errors import ResultError
 from evogt_study.results.netcdf import open_result, read_finished_so_far, with_status_names
-from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
+from evogt_study.schema.variables import MAIN, PILOT, Status, to_status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +110,7 @@ class Result:
     @property
     def design(self) -> Design:
         """Design of the study: axes, samples, random streams, and numbers of planned and ok runs."""
-        ok = status_codes(self._data["run_status"]) == Status.ok
+        ok = to_status(self._data["run_status"]) == Status.ok
         return Design.of(self._data["run_status"].copy(data=np.where(ok, 1.0, np.nan)), planned=self._data.get(KEYS))
 
     @_document_like(

@@ -12,7 +12,7 @@ import pytest
 from helpers import eventually
 
 from evogt_study.cli.main import main
-from evogt_study.operations.complete import summarize
+from evogt_study.operations.complete import summarise_runs
 from evogt_study.results.dataset import make_global_attributes, to_dataset
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.table import RunTable
@@ -170,7 +170,7 @@ def write_computed_result(study, path):
     whole = {phase: to_dataset(table, study) for phase, table in tables.items()}
     for phase, data in whole.items():
         data.attrs = {**make_global_attributes(study, phase), **data.attrs}
-    write_result(path, whole, tables, summarize(whole))
+    write_result(path, whole, tables, summarise_runs(whole))
     return path
 
 

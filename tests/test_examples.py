@@ -19,7 +19,7 @@ from evogt_study.cli.main import main
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.plots.catalogue import KINDS
-from evogt_study.schema.variables import status_codes
+from evogt_study.schema.variables import to_status
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,7 +44,7 @@ OPEN = {"advection_layer": 1e-2, "fisher_kpp": 5e-4, "heat_l_shape": 5e-2, "peri
 @pytest.mark.parametrize("name", OPEN)
 def test_open_problems(name, client):
     data = evs.run(study(name), client=client)
-    assert (status_codes(data.run_status) == 1).all()
+    assert (to_status(data.run_status) == 1).all()
     data = data.sel(dictionary="gtransnet") if "dictionary" in data.dims else data
     mean = data.error.mean("seed")
     assert (mean.isel(N=-1) < OPEN[name]).all()
@@ -317,7 +317,7 @@ def test_designs(name, result_of, tmp_path):
     sizes, runs = DESIGNS[name]
     with evs.open(result_of(evs.Study.from_file(path), tmp_path / "result.nc")) as data:
         assert dict(data.sizes) == sizes
-        assert (int((status_codes(data.run_status) == 1).sum()), int((data.run_key != "").sum())) == (runs, runs)
+        assert (int((to_status(data.run_status) == 1).sum()), int((data.run_key != "").sum())) == (runs, runs)
         assert float(data.error.max()) < 1
 
 

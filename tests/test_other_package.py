@@ -16,7 +16,7 @@ from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.publishing.report import find_problems
-from evogt_study.schema.variables import status_codes
+from evogt_study.schema.variables import to_status
 from evogt_study.study.study import Study
 
 FOLDER = Path(__file__).with_name("other_package")
@@ -61,7 +61,7 @@ def heat(axis="N = [2, 4]", dictionary="sine", domain="", constants=""):
 
 def run(study):
     ds = evs.run(study)
-    assert (status_codes(ds.run_status) == 1).all(), ds.run_message.values
+    assert (to_status(ds.run_status) == 1).all(), ds.run_message.values
     return ds
 
 

@@ -21,7 +21,7 @@ from evogt_study.paper.published import (
     read_published,
 )
 from evogt_study.results.netcdf import read_result
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "data" / "published"
@@ -112,7 +112,7 @@ def test_published_number(result, row):
 )
 def test_the_pilot_computed_the_published_candidates_on_its_own_seeds(result, name, runs):
     pilot = result(f"{name}/pilot")
-    assert int((status_codes(pilot.run_status) == Status.ok).sum()) == int((pilot.run_key != "").sum()) == runs
+    assert int((to_status(pilot.run_status) == Status.ok).sum()) == int((pilot.run_key != "").sum()) == runs
     assert set(pilot.seed.values.tolist()) == {100, 101, 102, 103, 104}
     for dictionary in pilot.dictionary.values:
         rows = read_csv(PUBLISHED / "gamma_candidates.csv")

@@ -11,8 +11,8 @@ from evogt_study.paper.report import summarise
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import read_versions
 from evogt_study.schema.records import VARIABLE
-from evogt_study.schema.values import text_label, to_canonical
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.values import to_canonical, to_string
+from evogt_study.schema.variables import Status, to_status
 from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.plan import Plan, plan_phase, plan_study
 from evogt_study.study.study import Study
@@ -40,7 +40,7 @@ def plan_of(name, data) -> Plan:
     (parameter,) = study.pilot.parameters
     gamma = data[parameter].transpose(*study.pilot.by)
     table = {
-        tuple(text_label(to_canonical(gamma[dim].values[i])) for dim, i in zip(gamma.dims, at, strict=True)): (
+        tuple(to_string(to_canonical(gamma[dim].values[i])) for dim, i in zip(gamma.dims, at, strict=True)): (
             float(value),
         )
         for at, value in np.ndenumerate(gamma.values)
@@ -63,7 +63,7 @@ def test_all_come_from_one_revision_without_uncommitted_changes(shipped):
 def test_each_result_has_the_runs_of_its_study(shipped, name):
     data = shipped[name]["main"]
     assert data.attrs["study"] == study_of(name).text
-    assert (status_codes(data.run_status) == Status.ok).all()
+    assert (to_status(data.run_status) == Status.ok).all()
     plan = plan_of(name, data)
     assert data.run_key.values.ravel().tolist() == [plan.case(index).key for index in range(plan.space.size)]
 

@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError
-from evogt_study.schema.variables import RUN_METADATA, STATUS_NAMES, status_codes
+from evogt_study.schema.variables import RUN_METADATA, STATUS_NAMES, to_status
 from evogt_study.storage.files import hash_file, write_atomically
 from evogt_study.text import escape_text
 
@@ -33,7 +33,7 @@ def run_table(data: xr.Dataset) -> pd.DataFrame:
     own = [name for name, each in data.data_vars.items() if [*each.dims] == axes and name not in RUN_METADATA]
     names = [*parameters, *_FIRST, *own, *(name for name in RUN_METADATA if name in {*data.variables} - {*_FIRST})]
     runs = xr.Dataset({name: data[name].variable for name in names}, {axis: data[axis].variable for axis in axes})
-    runs["run_status"] = (axes, STATUS_NAMES[status_codes(data["run_status"])])
+    runs["run_status"] = (axes, STATUS_NAMES[to_status(data["run_status"])])
     table = runs.to_dataframe(axes).reset_index()
     # xarray reads integers with gaps as floats, and the encoding keeps the type of the file
     kinds = {name: np.dtype(data[name].encoding.get("dtype", data[name].dtype)).kind for name in table}

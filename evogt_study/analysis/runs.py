@@ -19,8 +19,8 @@ import xarray as xr
 from evogt_study.errors import Completeness, InputError, Message, MissingRuns, ParameterError, Status, shorten
 from evogt_study.inference.kernels import Array, Bools
 from evogt_study.methods.current_run import ALL, NONE, STREAMS_ATTRIBUTE
-from evogt_study.schema.values import find_value, text_label, to_canonical
-from evogt_study.schema.variables import DESIGN, status_codes
+from evogt_study.schema.values import find_value, to_canonical, to_string
+from evogt_study.schema.variables import DESIGN, to_status
 from evogt_study.storage.arrays import iterate_slabs
 from evogt_study.study.case_space import join_names
 
@@ -58,7 +58,7 @@ def find_finished_keys(data: xr.Dataset) -> xr.DataArray | None:
     keys = data.get(KEYS)
     if keys is None or "run_status" not in data:
         return keys
-    return keys.copy(data=np.where(status_codes(data["run_status"]) == Status.not_run, "", keys.values))
+    return keys.copy(data=np.where(to_status(data["run_status"]) == Status.not_run, "", keys.values))
 
 
 def count_runs(numbers: Numbers) -> int:
@@ -164,7 +164,7 @@ def list_numeric_variables(data: xr.Dataset) -> list[str]:
 
 def list_labels(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as a user types them, or positions without a coordinate."""
-    return [text_label(to_canonical(label)) for label in values[dim].values]
+    return [to_string(to_canonical(label)) for label in values[dim].values]
 
 
 def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
@@ -404,7 +404,7 @@ def _find_parameters(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
 
 def count_status(data: xr.Dataset) -> Completeness:
     """Count the planned runs of one phase by status and message."""
-    runs, status, dims = number_runs(data[KEYS]), status_codes(data["run_status"]), list(map(str, data[KEYS].dims))
+    runs, status, dims = number_runs(data[KEYS]), to_status(data["run_status"]), list(map(str, data[KEYS].dims))
     once = mark_first(runs.ravel()).reshape(runs.shape)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
     patterns, first = Counter[str](), dict[str, tuple[list[int], str]]()
@@ -418,7 +418,7 @@ def count_status(data: xr.Dataset) -> Completeness:
     messages = []
     for pattern, count in patterns.most_common(MAX_MESSAGE_PATTERNS):
         places, text = first[pattern]
-        at = {name: text_label(to_canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
+        at = {name: to_string(to_canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
         messages.append(Message(text, count, ", ".join(f"{name} = {value}" for name, value in at.items()), at))
     counts, left = {state.name: int(states[state]) for state in Status if states[state]}, status == Status.not_run
     lacking = _count_missing(data, runs, (status != Status.ok) & ~left, "not ok")
@@ -434,7 +434,7 @@ def _count_missing(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_]
         once = mark_first(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
         bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
         places = np.flatnonzero(bad)
-        values = [(text_label(to_canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MAX_AXIS_VALUES]]
+        values = [(to_string(to_canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MAX_AXIS_VALUES]]
         if values and len(bad) > 1:  # an axis of one value does not locate missing runs
             lacking.append(MissingRuns(state, name, values, len(places) - len(values)))
     return lacking

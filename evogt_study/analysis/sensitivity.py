@@ -19,7 +19,7 @@ from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Bools, divide, drop_infinite, logarithms
 from evogt_study.inference.polynomial_chaos import MIN_POINTS, Bases, compute_fit_moments, compute_shapley_effects
-from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, read_direction, status_codes
+from evogt_study.schema.variables import GEOMETRIC_MEAN, Status, read_direction, to_status
 
 PARAMETER, OTHER, SOURCE, AXIS = "parameter", "other", "source", "axis"
 RUN, _MEAN = "run", "mean"  # shares of the variance of one run with a fresh seed, or of the mean over the seeds
@@ -269,7 +269,7 @@ def check_indices(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
 def _to_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
     """Return the values or their logarithms.  The status becomes 1 for runs that are not ok, and NaN without a run."""
     if values.name == STATUS:
-        codes = values.copy(data=status_codes(values))
+        codes = values.copy(data=to_status(values))
         failed = (codes != Status.ok).where(codes != Status.not_run)
         values = failed.rename("failure").assign_attrs(long_name="failure of the run", units="1")
     if not log:

@@ -25,7 +25,7 @@ from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import Interval, compute_ratio_interval
 from evogt_study.inference.kernels import Array, Bools, Counts, sum_units
-from evogt_study.schema.values import text_label, to_canonical
+from evogt_study.schema.values import to_canonical, to_string
 from evogt_study.schema.variables import HEADLINE, RUN_METADATA
 from evogt_study.text import escape_text
 
@@ -170,7 +170,7 @@ def make_table(
     order = [dim for dim in order if dim not in columns]
     sizes = {dim: statistics.sizes[dim] for dim in order}
     heads = [statistics[name].variable.set_dims(sizes).values.ravel() for name in names]  # type: ignore[no-untyped-call]
-    labels = [tuple(text_label(to_canonical(each)) for each in row) for row in zip(*heads, strict=True)] or [()]
+    labels = [tuple(to_string(to_canonical(each)) for each in row) for row in zip(*heads, strict=True)] or [()]
     headings = [" ".join(each) for each in product(*(list_headings(statistics, name) for name in columns))]
     data, shape = statistics.transpose(*order, *columns, ...), (len(labels), len(headings))
     n_ok, n_planned = (data[name].values.reshape(shape) for name in UNIT_COUNTS)

@@ -175,11 +175,11 @@ def print_result(
     from evogt_study.operations.progress import Progress
 
     if summary is None:
-        from evogt_study.operations.complete import summarize
+        from evogt_study.operations.complete import summarise_runs
         from evogt_study.results.netcdf import open_phases
 
         with open_phases(path) as groups:
-            summary = summarize(groups)
+            summary = summarise_runs(groups)
     found = summary.phases
     listener = make_listener(quiet)
     for phase, each in reversed(found.items()):  # the pilot first

@@ -46,7 +46,7 @@ from evogt_study.methods.fingerprint import UsedCode, fingerprint_file, fingerpr
 from evogt_study.methods.protocol import find_problem_kind, is_problem
 from evogt_study.methods.python_files import Contents, find_function, is_local, iterate_codes
 from evogt_study.schema.parameters import Parameter, read_anything
-from evogt_study.schema.values import WANTED, from_json, is_composite, json_text, make_coordinate, to_canonical
+from evogt_study.schema.values import WANTED, dump_json, from_json, is_composite, make_coordinate, to_canonical
 from evogt_study.storage.files import hash_file, read_bytes
 
 Part = TypeVar("Part")
@@ -206,7 +206,7 @@ class UserCode:
             return {**known, "problem": loaded.content, "kind": loaded.problem_kind}
         known["parameters"] = []
         for each in read_signature(loaded, self.attribute).values():  # null for a default that a study cannot state
-            default = None if is_composite(each.default) else json.loads(json_text(each.default))
+            default = None if is_composite(each.default) else json.loads(dump_json(each.default))
             known["parameters"].append([each.name, each.optional, default])
         return known | ({"source": self.text[:MAX_SOURCE_CHARACTERS]} if self.kind is CodeKind.OBJECT else {})
 
@@ -520,7 +520,7 @@ class MethodSpec:
     def declaration(self) -> str:
         """Declarations of all user code as JSON, or "" without user code."""
         known = {code.reference: code.declared for code in self.codes}
-        return json_text({"codes": known}) if known else ""
+        return dump_json({"codes": known}) if known else ""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -555,7 +555,7 @@ class Output:
     def texts(self) -> Mapping[str, str]:
         """Canonical JSON of `record` and `grid` for the setup.  `grid` is null if a run records no field."""
         grid = str(self.grid) if "field" in self.record else "null"
-        return {"record": json_text(sorted(self.record)), "grid": grid}
+        return {"record": dump_json(sorted(self.record)), "grid": grid}
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ import numpy as np
 
 from evogt_study.errors import ReturnError, RunError, StudyError, shorten
 from evogt_study.methods.current_run import clear_run_folder
-from evogt_study.schema.values import canonical_json, hash_text
+from evogt_study.schema.values import dump_canonical, hash_text
 from evogt_study.storage.files import hash_file, read_file_identity, read_text
 
 STDOUT = "stdout"
@@ -149,7 +149,7 @@ class Program:
             parts["command"] = [self.command, sorted(hashes[name] for name in self.files)]
         if self.container:
             parts["container"] = hashes[self.container]
-        return hash_text(canonical_json(parts))
+        return hash_text(dump_canonical(parts))
 
     @property
     def names(self) -> Sequence[str]:

@@ -25,7 +25,7 @@ from numpy.random import mtrand
 
 from evogt_study.errors import InputError, ReturnError, RunError, shorten
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Values, canonical_json, text_label
+from evogt_study.schema.values import Values, dump_canonical, to_string
 from evogt_study.storage.files import read_bytes
 
 STEP = "step"
@@ -150,7 +150,7 @@ def report_progress(*, step: float, **values: float) -> None:
     run = _current_runs[-1]
     path = run.folder / PROGRESS_NAME
     if not run.has_reported and not ((run.folder / CHECKPOINT_NAME).exists() and path.exists()):
-        path.write_text(json.dumps({name: text_label(value) for name, value in run.values.items()}))
+        path.write_text(json.dumps({name: to_string(value) for name, value in run.values.items()}))
     run.has_reported = True
     with path.open("a") as file:
         file.write("\n" + json.dumps(line))  # a killed process may have left half a line
@@ -223,7 +223,7 @@ def hash_words(values: Values, common: Common) -> list[int]:
     if not own:
         return []
     # a hash of text is equal on all platforms
-    digest = hashlib.sha256(canonical_json(own).encode()).digest()
+    digest = hashlib.sha256(dump_canonical(own).encode()).digest()
     return [int(word) for word in np.frombuffer(digest, dtype=">u4")]
 
 

@@ -247,7 +247,7 @@ class UsedCode:
         texts = [python_files.read_source(path)] if is_file else python_files.list_cells(names)
         statements = [each for text in texts for each in python_files.parse_statements(text)]
         scope = self.scopes[id(names)] = Scope(
-            len(self.scopes), statements if is_file else python_files.remove_replaced(statements), folder, package,
+            len(self.scopes), statements if is_file else python_files.remove_old_cells(statements), folder, package,
             names, str(path) if is_file else "", "\n".join(texts),
         )  # fmt: skip
         module = sys.modules.get(str(names.get("__name__")))

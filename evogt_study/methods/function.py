@@ -19,9 +19,9 @@ from evogt_study.methods.code import MethodSpec, UserCode, read_signature
 from evogt_study.methods.current_run import ALL, CHECKPOINT, RNG, SEED, Common, hash_words, make_checkpoint_folder
 from evogt_study.methods.protocol import BoundCase, Method, StageCache
 from evogt_study.schema.parameters import Parameter, get_defaults, integer
-from evogt_study.schema.records import EXACT, Datum, Record
-from evogt_study.schema.values import Exact, Values, canonical_json, is_composite, to_nanoseconds, to_numpy_date
-from evogt_study.schema.variables import RETURNED_DTYPE, explain_reserved_name, holds_attribute
+from evogt_study.schema.records import MAX_EXACT_INT, Datum, Record
+from evogt_study.schema.values import Exact, Values, dump_canonical, is_composite, to_nanoseconds, to_numpy_date
+from evogt_study.schema.variables import RETURNED_DTYPE, can_store_attribute, explain_reserved_name
 
 PROBLEM = "problem"
 """Name of the argument through which a user function receives the problem of the study."""
@@ -59,7 +59,7 @@ class UserFunction(Method):
     @cached_property
     def setup(self) -> str:
         """Canonical JSON of the setup, which is equal for all cases."""
-        return canonical_json({"code": self.code.fingerprint, **self.describe_streams()})
+        return dump_canonical({"code": self.code.fingerprint, **self.describe_streams()})
 
     def describe_streams(self) -> dict[str, Any]:
         """Return the entries of the setup that determine the random streams."""
@@ -296,7 +296,7 @@ class _RecordBuilder:
         for key, value in values.items():
             name = f"{prefix}{key}"
             # numbers first, because the other tests take a third of a quick run
-            is_number = type(value) in (float, bool) or (type(value) is int and -EXACT <= value <= EXACT)
+            is_number = type(value) in (float, bool) or (type(value) is int and abs(value) <= MAX_EXACT_INT)
             if is_number and name not in self.variables:
                 _check_name("variable", name)
                 self.variables[name] = Datum((), np.asarray(value))
@@ -351,7 +351,7 @@ class _RecordBuilder:
         for key, value in attributes.items():
             text = str(key)
             is_named = (
-                text.isidentifier() and text.isascii() and holds_attribute(text) and key not in STORAGE_ATTRIBUTES
+                text.isidentifier() and text.isascii() and can_store_attribute(text) and key not in STORAGE_ATTRIBUTES
             )
             if is_named and _is_storable(value):
                 kept[text] = value
@@ -393,8 +393,8 @@ def _to_xarray(name: str, value: Any) -> Any:
     for label, column in value.items() if hasattr(converted, "data_vars") else [(name, value)]:
         array = (converted if column is value else converted[label]).values
         is_rounded = column.dtype.kind in "iu" and array.dtype.kind == "f"
-        if is_rounded and column.count() and not -EXACT <= column.min() <= column.max() <= EXACT:
-            message = f"with missing values and integers above {EXACT}, which no float can hold. Fill the gaps."
+        if is_rounded and column.count() and not -MAX_EXACT_INT <= column.min() <= column.max() <= MAX_EXACT_INT:
+            message = f"with missing values and integers above {MAX_EXACT_INT}, which no float can hold. Fill the gaps."
             raise ReturnError(f"the function returned `{label}` {message}")
     return converted
 
@@ -437,7 +437,7 @@ def _to_array(name: str, value: Any) -> npt.NDArray[Any]:
             raise ReturnError(f"the function returned `{name}`, strings and other values in one list. Separate them.")
         if any(text.endswith("\0") for text in given):  # NumPy removes NUL at the end
             raise ReturnError(f"the function returned `{name}` with characters that a file cannot hold. Remove them.")
-    if array.dtype.kind == "f" and isinstance(value, (list, tuple)) and (np.abs(array) >= EXACT).any():
+    if array.dtype.kind == "f" and isinstance(value, (list, tuple)) and (np.abs(array) >= MAX_EXACT_INT).any():
         for entry in np.asarray(value, dtype=object).ravel():
             if isinstance(entry, int) and int(float(entry)) != entry:
                 raise ReturnError(f"the function returned `{name}` with the integer {entry}, which no float can hold")

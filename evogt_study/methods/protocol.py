@@ -25,7 +25,7 @@ from evogt_study.errors import InputError
 from evogt_study.registry import Registry
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import KEY_DIGITS, TYPE, Value, Values, hash_text, json_text
+from evogt_study.schema.values import KEY_DIGITS, TYPE, Value, Values, dump_json, hash_text
 from evogt_study.schema.variables import Variable
 
 T = TypeVar("T")
@@ -131,9 +131,9 @@ def hash_setup(setup: str) -> bytes:
 
 def make_entry(name: str, value: Value, defaults: Values) -> bytes:
     """Return the entry of a parameter in the text that the run key hashes, or b"" for the default value."""
-    if name in defaults and (value is defaults[name] or json_text(value) == json_text(defaults[name])):
+    if name in defaults and (value is defaults[name] or dump_json(value) == dump_json(defaults[name])):
         return b""
-    return f"{json_text(name)}:{json_text(value)};".encode()
+    return f"{dump_json(name)}:{dump_json(value)};".encode()
 
 
 PROBLEM_KINDS: Registry[Any] = Registry("kind", "evogt_study.problems")
@@ -189,7 +189,7 @@ def find_problem_kind(problem: object) -> ProblemKind:
     return kind
 
 
-def states_problem(value: object, folder: Path) -> bool:
+def can_be_problem(value: object, folder: Path) -> bool:
     """Return True if a value is a problem, or the table, the name or the function of a problem."""
     if not isinstance(value, str):
         return is_problem(value) or (isinstance(value, Mapping) and TYPE not in value)

@@ -379,7 +379,7 @@ def list_cells(names: Mapping[str, Any]) -> list[str]:
     return list(filter(parse_statements, cells))  # magic commands are not Python
 
 
-def remove_replaced(statements: Sequence[Statement]) -> list[Statement]:
+def remove_old_cells(statements: Sequence[Statement]) -> list[Statement]:
     """Remove statements that a later cell has replaced or repeated."""
     kept: list[Statement] = []
     last: dict[str, str] = {}

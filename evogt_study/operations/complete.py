@@ -46,7 +46,7 @@ def find_complete_result(study_file: Path, output: Path | None) -> tuple[Path, R
     return (path, summary) if summary is not None and summary.is_complete and summary.plan == plan else None
 
 
-def summarize(phases: Mapping[str, xr.Dataset]) -> RunSummary:
+def summarise_runs(phases: Mapping[str, xr.Dataset]) -> RunSummary:
     """Summarise the runs of each phase of an open result."""
     from evogt_study.analysis.runs import count_status
     from evogt_study.schema.variables import MAIN, list_accuracy_warnings

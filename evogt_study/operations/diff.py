@@ -19,8 +19,8 @@ from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, to_records
 from evogt_study.results.finished import ResultFile, read_unfinished
 from evogt_study.results.index import check_file
-from evogt_study.schema.records import ATTRIBUTE, EXACT, RunRecords
-from evogt_study.schema.values import text_label, to_canonical
+from evogt_study.schema.records import ATTRIBUTE, MAX_EXACT_INT, RunRecords
+from evogt_study.schema.values import to_canonical, to_string
 from evogt_study.schema.variables import COORDINATES, MAIN, PILOT, RUN_METADATA, Status
 from evogt_study.storage.arrays import Packed
 from evogt_study.study.case_space import join_names
@@ -140,7 +140,7 @@ def _compare_values(name: str, one: Values | None, other: Values | None) -> Diff
         return Difference(name, kinds[0], kinds[1])
     is_exact = all(values.dtype.kind in "iuO" for values in there)
     is_text = there[0].dtype.kind in "UMm" or (
-        is_exact and any((abs(each.astype(float)) >= EXACT).any() for each in there)
+        is_exact and any((abs(each.astype(float)) >= MAX_EXACT_INT).any() for each in there)
     )
     shape, blank = tuple(np.max([values.shape for values in there], axis=0)), "" if is_text else np.nan
     ours, theirs = (np.full(shape, blank, dtype=object if is_text else float) for _ in range(2))
@@ -339,7 +339,7 @@ def _find_cases(path: Path, data: xr.Dataset, names: Sequence[str]) -> dict[tupl
 
 
 def _format_label(value: Any) -> str:
-    return text_label(to_canonical(value))
+    return to_string(to_canonical(value))
 
 
 def _list_code_changes(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:

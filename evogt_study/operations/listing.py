@@ -18,8 +18,8 @@ import xarray as xr
 from evogt_study.analysis.runs import count_status
 from evogt_study.errors import Completeness, InputError, ResultError, shorten, suggest
 from evogt_study.results.netcdf import open_partial_result
-from evogt_study.schema.values import MAX_TEXT_ERROR, text_label, to_canonical
-from evogt_study.schema.variables import MAIN, STATUS_NAMES, status_codes
+from evogt_study.schema.values import MAX_TEXT_ERROR, to_canonical, to_string
+from evogt_study.schema.variables import MAIN, STATUS_NAMES, to_status
 from evogt_study.storage.files import description_path
 
 CONDITION_PATTERN = re.compile(r"\s*(\w+)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
@@ -56,7 +56,7 @@ class Condition:
 
 def _list_names(value: object) -> set[str]:
     """Return all texts that select a value: "own.py:method", "own.py", "own" and "method" for a function."""
-    text = text_label(to_canonical(value))
+    text = to_string(to_canonical(value))
     file, _, function = text.rpartition(":") if ".py:" in text else ("", "", "")
     return {text, file, file.removesuffix(".py"), function} - {""} | {text}
 
@@ -119,7 +119,7 @@ def _read_values(data: xr.Dataset) -> dict[str, xr.Variable]:
         str(name): each for name, each in data.variables.items()
         if set(each.dims) <= set(axes) and not str(name).startswith("run_")
     }  # fmt: skip
-    status = xr.Variable(axes, STATUS_NAMES[status_codes(data["run_status"])])
+    status = xr.Variable(axes, STATUS_NAMES[to_status(data["run_status"])])
     method = ""
     with suppress(ValueError):
         method = str(tomllib.loads(str(data.attrs.get("study", ""))).get("method", ""))

@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, StudyError, shorten
-from evogt_study.operations.complete import summarize
+from evogt_study.operations.complete import summarise_runs
 from evogt_study.operations.diff import RunsOfResult, compare_runs, describe_software_changes
 from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, choose_fill_value, make_global_attributes, to_dataset
@@ -27,7 +27,7 @@ from evogt_study.results.provenance import PLAN_DIGEST, read_package_version
 from evogt_study.results.reopened import CODE_OPTION, format_point, read_choice, read_recorded_study
 from evogt_study.results.table import NOT_OK, Cells, RunTable
 from evogt_study.schema import variables
-from evogt_study.schema.records import EXACT, classify_dtype
+from evogt_study.schema.records import MAX_EXACT_INT, classify_dtype
 from evogt_study.storage.files import check_result_place, parse_toml, to_paths
 from evogt_study.storage.lease import lock_result
 from evogt_study.study.case_space import ParameterTable
@@ -129,7 +129,7 @@ def _write_joined(output: Path, join: Callable[[], JoinedRuns]) -> None:
         whole, tables = join()
         if not output.exists():
             check_alone()
-            netcdf.write_result(output, whole, tables, summarize(whole))
+            netcdf.write_result(output, whole, tables, summarise_runs(whole))
             return
         found: Mapping[str, xr.Dataset] = {}
         with suppress(ResultError):
@@ -440,7 +440,7 @@ def _make_nullable(variable: xr.DataArray) -> xr.DataArray:
     """Convert integers and booleans to a type that can hold NaN."""
     if variable.dtype.kind not in "biu":
         return variable
-    large = variable.dtype.itemsize == 8 and bool((abs(variable.astype(float)) >= EXACT).any())
+    large = variable.dtype.itemsize == 8 and bool((abs(variable.astype(float)) >= MAX_EXACT_INT).any())
     return variable.astype(object if large else float)
 
 

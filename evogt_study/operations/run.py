@@ -22,7 +22,7 @@ import xarray as xr
 from evogt_study import errors
 from evogt_study.methods.code import check_no_import
 from evogt_study.methods.current_run import remove_run_files
-from evogt_study.operations.complete import summarize
+from evogt_study.operations.complete import summarise_runs
 from evogt_study.operations.progress import Listener, Progress, ProgressEvent, make_notebook_display, with_progress_file
 from evogt_study.results import finished
 from evogt_study.results.dataset import make_global_attributes, to_dataset, with_text_keys
@@ -291,7 +291,7 @@ class StudyRun:
         # remove the shards
         kept = self.known.keep_unplanned()
         if self.write:
-            self.summary = summarize(whole)
+            self.summary = summarise_runs(whole)
             write_result(self.path, whole, tables, self.summary)
         self.known.discard_shards()
         if self.runs.exists():  # killed processes have left folders of finished or unplanned runs

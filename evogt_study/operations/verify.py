@@ -29,8 +29,8 @@ from evogt_study.results.reopened import (
 )
 from evogt_study.results.table import RunTable, are_equal
 from evogt_study.schema.records import COORDINATE, VARIABLE, Case, RunRecords
-from evogt_study.schema.values import Value, find_value, text_label, to_canonical
-from evogt_study.schema.variables import MAIN, PILOT, Status, status_codes
+from evogt_study.schema.values import Value, find_value, to_canonical, to_string
+from evogt_study.schema.variables import MAIN, PILOT, Status, to_status
 from evogt_study.storage.arrays import iterate_slabs
 from evogt_study.storage.files import description_path, resolve_link
 from evogt_study.study.case_space import CaseSpace, join_names
@@ -101,7 +101,7 @@ class Trial:
     def describe(self) -> Iterator[str]:
         """Yield lines that describe the run and its differences from the stored run."""
         yield f"{self.point}: {self.status.name} in {self.record.wall_seconds[0]:.3g} s, run key {self.case.key}"
-        yield "  with " + ", ".join(f"{name} = {text_label(value)}" for name, value in self.case.values.items())
+        yield "  with " + ", ".join(f"{name} = {to_string(value)}" for name, value in self.case.values.items())
         for stack in self.record.stacks:
             values, kind = np.asarray(stack.values[0]), "coordinate " * (stack.role == COORDINATE)
             sizes = ", ".join(f"{dim}: {size}" for dim, size in zip(stack.dims, values.shape, strict=True))
@@ -226,14 +226,14 @@ def _find_case(space: CaseSpace, at: Mapping[str, object], source: str) -> int:
     for axis in space.axes:
         found = _find_label(axis.values, at[axis.name]) if axis.name in at else 0
         if found is None:
-            values = join_names([text_label(value) for value in axis.values])
+            values = join_names([to_string(value) for value in axis.values])
             raise errors.InputError(f"`{axis.name}` must be one of {values} ({source}), got {str(at[axis.name])!r}")
         positions.append(found)
     return int(np.ravel_multi_index(positions, space.shape))
 
 
 def _find_label(values: Sequence[Value], value: object) -> int | None:
-    return find_value(values, value if isinstance(value, str) else text_label(to_canonical(value)))
+    return find_value(values, value if isinstance(value, str) else to_string(to_canonical(value)))
 
 
 # --- a whole result ---------------------------------------------------------------------------------------------------
@@ -394,7 +394,7 @@ def _draw_runs(phases: Mapping[str, ResultWithPlan], sample: int, seed: int) -> 
     pool = [
         (result, int(index))
         for result in phases.values()
-        for index in np.flatnonzero(status_codes(result.data["run_status"]).ravel() == Status.ok)
+        for index in np.flatnonzero(to_status(result.data["run_status"]).ravel() == Status.ok)
     ]
     order = np.random.default_rng(seed).permutation(len(pool))
     # without runs that have keys of another study, which `_check_keys` reports
@@ -480,7 +480,7 @@ def _check_keys(result: ResultWithPlan) -> Iterator[str]:
 
 def _check_metadata(result: ResultWithPlan) -> Iterator[str]:
     """Check that the run metadata agree with the status of each run."""
-    data, status = result.data, status_codes(result.data["run_status"])
+    data, status = result.data, to_status(result.data["run_status"])
     ok, has_run = status == Status.ok, status != Status.not_run
     wrong = {
         "have a status other than not_run, but are not planned": has_run & (data["run_key"].values == ""),
@@ -498,7 +498,7 @@ def _check_metadata(result: ResultWithPlan) -> Iterator[str]:
 def _check_completeness(result: ResultWithPlan) -> Iterator[str]:
     """Check that all planned runs have a status of a complete result."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
-    status, count = status_codes(result.data["run_status"]), np.count_nonzero(planned)
+    status, count = to_status(result.data["run_status"]), np.count_nonzero(planned)
     missing = {f"of {count} are {each.name}": planned & (status == each) for each in Status if each not in END_STATUSES}
     yield from _count_wrong(result, missing, remedy=". Compute them with `evogt run --retry-failed`.")
 

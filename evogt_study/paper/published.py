@@ -22,7 +22,7 @@ import xarray as xr
 from evogt_study.analysis.statistics import IncompleteWarning, summary
 from evogt_study.errors import InputError
 from evogt_study.pde.methods.declarations import VARIABLES
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 
 KNOWN = "known_differences"
 """Name of the CSV file that explains the known differences."""
@@ -210,7 +210,7 @@ def _compute_order(before: xr.DataArray, error: xr.DataArray) -> float:
 def _read_choice(gamma: xr.DataArray, keys: xr.DataArray, status: xr.DataArray) -> ComputedNumber:
     """Return the chosen gamma as a string, so that the comparison is exact, and the run counts of its pilot."""
     planned = keys != ""
-    ok = planned & (status_codes(status) == Status.ok)
+    ok = planned & (to_status(status) == Status.ok)
     return ComputedNumber(f"{float(gamma):g}", int(ok.sum()), int(planned.sum()))
 
 

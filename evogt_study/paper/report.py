@@ -18,7 +18,7 @@ from evogt_study.errors import InputError
 from evogt_study.paper.board import SUMMARY, format_board, list_levels, read_board, summarise_board
 from evogt_study.paper.published import Entry, KnownDifference, Measure, Results, Row, Verdict, judge_numbers, to_number
 from evogt_study.results.netcdf import read_result
-from evogt_study.schema.variables import LABEL, MAIN, Status, status_codes
+from evogt_study.schema.variables import LABEL, MAIN, Status, to_status
 from evogt_study.study.study import Study
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def read_results(paths: Iterable[Path]) -> Results:
 
 def count_failures(results: Results) -> tuple[int, str]:
     """Count the planned runs that are not ok.  Return the number, and a text such as "118 runs, 0 not ok"."""
-    planned = [status_codes(data["run_status"])[data["run_key"].values != ""] for data in results.values()]
+    planned = [to_status(data["run_status"])[data["run_key"].values != ""] for data in results.values()]
     failures = sum(int(np.count_nonzero(each != Status.ok)) for each in planned)
     return failures, f"{sum(each.size for each in planned)} runs, {failures} not ok"
 

@@ -32,11 +32,11 @@ def advise(study_file: Path, setups: int, no_check: bool) -> None:
     """
     from evogt_study.cli.inputs import read_study
     from evogt_study.pde.advise import advise as advice_on
-    from evogt_study.schema.values import text_label
+    from evogt_study.schema.values import to_string
 
     for advice in advice_on(read_study(study_file), setups, check=not no_check):
-        where = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.at.items()) or "the study"
-        change = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.change.items())
+        where = ", ".join(f"{name} = {to_string(value)}" for name, value in advice.at.items()) or "the study"
+        change = ", ".join(f"{name} = {to_string(value)}" for name, value in advice.change.items())
         print_line(f"{where}: error {advice.error:.2e}")
         print_line(f"  {', '.join(f'{text} {advice.parts[name]:.1e}' for name, text in CAUSE_LABELS.items())}")
         if advice.predicted > MAX_WORTHWHILE_RATIO * advice.error:

@@ -18,8 +18,8 @@ from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
 from evogt_study.plots.canvas import Canvas, PlottedFigure, make_canvas, make_panels
 from evogt_study.plots.groups import PlotRequest
-from evogt_study.schema.values import text_label, to_canonical
-from evogt_study.schema.variables import RUN_METADATA, Status, status_codes
+from evogt_study.schema.values import to_canonical, to_string
+from evogt_study.schema.variables import RUN_METADATA, Status, to_status
 
 MAX_RUNS_OF_FULL_BAND = 20  # a band of more runs shows the 5 % to 95 % quantiles
 GRID_POINTS = 200  # points of the common grid of runs with different points
@@ -172,11 +172,11 @@ def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str
     inside = {name: value for name, value in request.at.items() if name in ("time", *DIRECTIONS)}
     run = select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
     if "run_status" in run:
-        ok = np.argwhere(status_codes(run["run_status"]) == Status.ok)
+        ok = np.argwhere(to_status(run["run_status"]) == Status.ok)
         if not len(ok):
             raise InputError("`FILE` must have a run with status ok to draw its field, got none")
         run = run.isel(dict(zip(run["run_status"].dims, ok[0].tolist(), strict=True)))
-    parts = [f"{name} = {text_label(to_canonical(run[name].values.item()))}" for name in axes]
+    parts = [f"{name} = {to_string(to_canonical(run[name].values.item()))}" for name in axes]
     if "time" in run[FIELD].dims:
         inside = {"time": run["time"].values[-1], **inside}
     if set(DIRECTIONS) <= set(run[FIELD].dims) and not set(inside) & set(DIRECTIONS):

@@ -27,7 +27,7 @@ from evogt_study.inference.kernels import Array
 from evogt_study.plots import groups, style
 from evogt_study.plots.canvas import PlottedFigure, find_requested_size, make_canvas, make_panels, wrap_label
 from evogt_study.plots.groups import PlotRequest
-from evogt_study.schema.variables import CANDIDATE, Status, read_direction, status_codes, to_losses
+from evogt_study.schema.variables import CANDIDATE, Status, read_direction, to_losses, to_status
 from evogt_study.study.case_space import join_names
 
 MAX_POINTS_OF_GROUP = 200  # more points hide each other
@@ -174,7 +174,7 @@ def find_pilot_choice(pilot: xr.Dataset) -> xr.DataArray | None:
     known = {name, "run_status"} <= set(pilot.data_vars) and {*by, CANDIDATE} <= set(pilot.dims)
     if not known or pilot[name].dims != pilot["run_status"].dims:
         return None
-    values, ok = pilot[name], status_codes(pilot["run_status"]) == Status.ok
+    values, ok = pilot[name], to_status(pilot["run_status"]) == Status.ok
     losses = np.where(ok, to_losses(values.values.astype(float), read_direction(values)[0]), np.nan)
     means = values.copy(data=losses).mean([dim for dim in values.dims if dim not in (*by, CANDIDATE)], skipna=False)
     usable = abs(means) < np.inf

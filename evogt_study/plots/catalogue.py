@@ -17,7 +17,7 @@ from evogt_study.errors import InputError, name_error
 from evogt_study.plots import array_plots, axis_plots, groups, style
 from evogt_study.plots.canvas import PlottedFigure, join_sentences
 from evogt_study.plots.groups import PlotRequest
-from evogt_study.schema.variables import CANDIDATE, HEADLINE, LABEL, PILOT, RUN_METADATA, Status, status_codes
+from evogt_study.schema.variables import CANDIDATE, HEADLINE, LABEL, PILOT, RUN_METADATA, Status, to_status
 
 _MARKUP = re.compile(r"[$\\{}]|\^(?=\w)")
 
@@ -105,7 +105,7 @@ def _choose_default_variable(data: xr.Dataset, kind: str) -> str:
     variable = find_main_variable(data)
     if variable is not None:
         return variable
-    planned = status_codes(data["run_status"]).ravel()[mark_first(number_runs(data[KEYS]).ravel())]
+    planned = to_status(data["run_status"]).ravel()[mark_first(number_runs(data[KEYS]).ravel())]
     arrays = [name for name in list_numeric_variables(data) if name not in RUN_METADATA]
     if has_no_error(data):
         find_variables(data)  # it raises the error
@@ -156,7 +156,7 @@ def _is_field(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
         return False
     over = {*groups.find_own_dimensions(data, variable)} - {"time"}
     is_over_space = bool(over) and over <= {*array_plots.DIRECTIONS}
-    return is_over_space and bool((status_codes(data["run_status"]) == Status.ok).any())
+    return is_over_space and bool((to_status(data["run_status"]) == Status.ok).any())
 
 
 KINDS: Mapping[str, PlotKind] = {

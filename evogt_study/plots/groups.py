@@ -22,8 +22,8 @@ from evogt_study.errors import InputError, name_error
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
 from evogt_study.plots.style import parse_label, to_drawable
-from evogt_study.schema.values import text_label, to_canonical
-from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, read_direction, status_codes
+from evogt_study.schema.values import to_canonical, to_string
+from evogt_study.schema.variables import CANDIDATE, GEOMETRIC_MEAN, LABEL, Status, read_direction, to_status
 from evogt_study.study.case_space import join_names
 
 MAX_PANELS, MAX_SERIES = 6, 12  # two rows of three panels fit on a page
@@ -211,7 +211,7 @@ def group_runs(
     if pooled:
         over = (*over, *left)
     else:
-        firsts = [(name, text_label(to_canonical(here[name].values[0])), here.sizes[name]) for name in left]
+        firsts = [(name, to_string(to_canonical(here[name].values[0])), here.sizes[name]) for name in left]
         notes += [f"at {name} = {value}, the first of {size}" for name, value, size in firsts if size > 1]
         here = here.isel(dict.fromkeys(left, 0))
     limits, axis = {"col": MAX_PANELS, "hue": max_hue, "x": max_x}, dict[str, AxisRole]()
@@ -230,7 +230,7 @@ def group_runs(
     status: npt.NDArray[np.int8] = np.full(values.shape[:4], Status.ok, dtype=np.int8)
     runs: Numbers = np.arange(status.size).reshape(status.shape)
     if {"run_status", KEYS} <= set(here.variables):
-        codes, numbers = status_codes(here["run_status"]), study_runs.number_runs(here[KEYS])
+        codes, numbers = to_status(here["run_status"]), study_runs.number_runs(here[KEYS])
         status = _reshape_to_groups(here["run_status"].variable.copy(data=codes), order, sample)
         runs = _reshape_to_groups(xr.Variable(here[KEYS].dims, numbers), order, sample)
         runs = np.where(study_runs.mark_first(runs), runs, -1)

@@ -36,7 +36,7 @@ from evogt_study.plots.groups import PlotRequest, make_title
 from evogt_study.plots.style import COLUMN_INCHES, encode_figure
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.netcdf import list_returned_coordinates, read_software_sets
-from evogt_study.schema.values import text_label, to_canonical
+from evogt_study.schema.values import to_canonical, to_string
 from evogt_study.schema.variables import MAIN, RUN_METADATA, list_accuracy_warnings
 from evogt_study.study.case_space import join_names
 from evogt_study.text import escape_text
@@ -230,7 +230,7 @@ def list_setup_progress(data: xr.Dataset) -> list[ReportTable]:
 def _label_point(data: xr.DataArray | xr.Dataset, dims: Sequence[str], number: int) -> list[str]:
     """Return the axis values of the point with index `number` in the product of the axes `dims`."""
     places = np.unravel_index(number, tuple(data.sizes[dim] for dim in dims)) if dims else ()
-    return [text_label(to_canonical(data[dim].values[i])) for dim, i in zip(dims, places, strict=True)]
+    return [to_string(to_canonical(data[dim].values[i])) for dim, i in zip(dims, places, strict=True)]
 
 
 def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _describe_parameter(coord: xr.DataArray) -> dict[str, Any]:
 def _to_text(value: object) -> str:
     """Format a value as text, also if no parameter can have this value."""
     try:
-        return text_label(to_canonical(value))
+        return to_string(to_canonical(value))
     except ValueError:
         return str(value)
 

@@ -19,9 +19,9 @@ from evogt_study.results import netcdf
 from evogt_study.results.provenance import PLAN_DIGEST, hash_plan, read_environment, read_package_version
 from evogt_study.results.table import Cells, RunColumn, RunTable, are_equal
 from evogt_study.schema import variables
-from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, VARIABLE, RunRecords, Stack
-from evogt_study.schema.values import Value, make_coordinate, text_label
-from evogt_study.schema.variables import MAIN, OUTPUT, RUN_METADATA, Status, status_codes
+from evogt_study.schema.records import ATTRIBUTE, COORDINATE, MAX_EXACT_INT, VARIABLE, RunRecords, Stack
+from evogt_study.schema.values import Value, make_coordinate, to_string
+from evogt_study.schema.variables import MAIN, OUTPUT, RUN_METADATA, Status, to_status
 from evogt_study.storage.arrays import Packed, choose_padding
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.plan import Order, make_precision_coordinates
@@ -232,7 +232,7 @@ def choose_fill_value(
     if fill is None:  # all values of a short type
         stored = np.dtype(f"i{2 * stored.itemsize}")
         fill = int(np.iinfo(stored).min) + 1
-    is_large = dtype.itemsize == 8 and max(-low, high) >= EXACT
+    is_large = dtype.itemsize == 8 and max(-low, high) >= MAX_EXACT_INT
     return np.dtype(object if is_large else float), {"dtype": stored, "_FillValue": stored.type(fill)}
 
 
@@ -273,7 +273,7 @@ def _fill_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
     if isinstance(present[0], (np.datetime64, np.timedelta64)):
         hole: Any = type(present[0])("NaT")
     elif isinstance(present[0], (bool, str)) or any(type(each) is int and int(float(each)) != each for each in present):
-        present, hole = [text_label(label) for label in present], ""
+        present, hole = [to_string(label) for label in present], ""
     else:
         present, hole = list(map(float, present)), np.nan
     found = iter(present)
@@ -336,7 +336,7 @@ def to_records(data: xr.Dataset) -> RunRecords:
     """Return the runs of a result as records, in the order of its axes."""
     # with sorted names, since version sets are compared as text
     sets = [json.dumps(entry, sort_keys=True) for entry in netcdf.read_software_sets(data)]
-    status = status_codes(data["run_status"]).ravel()
+    status = to_status(data["run_status"]).ravel()
     done = np.flatnonzero(status != Status.not_run)
     ok = np.flatnonzero(status[done] == Status.ok)
     places, recorded = netcdf.read_returned_attributes(data), netcdf.list_returned_coordinates(data)

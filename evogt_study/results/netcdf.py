@@ -28,7 +28,7 @@ from evogt_study.results.index import DIGESTS, UNREADABLE
 from evogt_study.results.provenance import RunSummary
 from evogt_study.schema import variables as schema
 from evogt_study.schema.records import RunRecords
-from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, find_group_name, status_codes
+from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RETURNED_DTYPE, Status, find_group_name, to_status
 from evogt_study.storage import arrays
 from evogt_study.storage.arrays import Form, PieceFile, pack
 from evogt_study.storage.files import checksum, description_path, make_folder, resolve_link, write_atomically
@@ -491,7 +491,7 @@ def with_status_names(data: xr.Dataset) -> xr.Dataset:
     Statistics recognise equal runs by their run keys.  The checksums are removed, because they hold for one file only.
     """
     status = data["run_status"].variable
-    codes = status_codes(status)
+    codes = to_status(status)
     attributes = {key: value for key, value in status.attrs.items() if key not in schema.STATUS_FLAGS}
     found = data.assign(run_status=xr.Variable(status.dims, schema.STATUS_NAMES[codes], attributes))
     found.attrs = {key: value for key, value in data.attrs.items() if key != DIGESTS}
@@ -505,7 +505,7 @@ def with_status_codes(data: xr.Dataset) -> xr.Dataset:
     status = data["run_status"].variable
     if status.dtype.kind not in "OUS":
         return data
-    return data.assign(run_status=(status.dims, status_codes(status), {**status.attrs, **schema.STATUS_FLAGS}))
+    return data.assign(run_status=(status.dims, to_status(status), {**status.attrs, **schema.STATUS_FLAGS}))
 
 
 def read_software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
@@ -536,7 +536,7 @@ def check_result(path: Path, data: xr.Dataset) -> None:
 # readers use these values as indices: a value out of range would raise an error there, or point to another run
 def find_invalid_metadata(data: xr.Dataset) -> Iterator[str]:
     """Yield one line for each invalid value in the run metadata of a complete group."""
-    status, software = status_codes(data["run_status"]), data["run_software"].values
+    status, software = to_status(data["run_status"]), data["run_software"].values
     known = np.isin(status, [int(each) for each in Status])
     if not known.all():
         yield f"`run_status` must be one of {', '.join(map(str, map(int, Status)))}, got {status[~known].flat[0]}"

@@ -19,7 +19,7 @@ from evogt_study.methods.code import CodeKind, UserCode, find_declared_code, fin
 from evogt_study.methods.command import is_command
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.netcdf import CONCATENATED, open_phases
-from evogt_study.schema.values import find_value, text_label
+from evogt_study.schema.values import find_value, to_string
 from evogt_study.schema.variables import MAIN
 from evogt_study.storage.files import MAX_STUDY_BYTES, description_path, parse_json, read_bytes, read_text
 from evogt_study.study.case_space import CaseSpace, ParameterTable, join_names
@@ -222,7 +222,7 @@ def read_choice(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Pa
     for position in np.ndindex(columns[0].shape):
         shown = [str(data[name].values[i]) for name, i in zip(choice.by, position, strict=True)]
         found = [find_value(axis.values, text) for axis, text in zip(axes, shown, strict=True)]
-        key = tuple(text_label(axis.values[i]) for axis, i in zip(axes, found, strict=True) if i is not None)
+        key = tuple(to_string(axis.values[i]) for axis, i in zip(axes, found, strict=True) if i is not None)
         if len(key) < len(axes):
             continue  # a point that is not part of `study`
         candidates, texts = choice.candidates[key], [str(column[position]) for column in columns]
@@ -237,4 +237,4 @@ def read_choice(path: Path, data: xr.Dataset, study: Study, choice: Pilot) -> Pa
 
 def format_point(space: CaseSpace, index: int) -> str:
     """Return the axis values of case `index`, such as "dictionary=gtransnet, epsilon=0.1, seed=3"."""
-    return ", ".join(f"{name}={text_label(value)}" for name, value in space.point(index).items())
+    return ", ".join(f"{name}={to_string(value)}" for name, value in space.point(index).items())

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.results.index import pack_records
-from evogt_study.schema.records import ATTRIBUTE, COORDINATE, EXACT, NUMBERS, RunRecords, Stack, classify_dtype
+from evogt_study.schema.records import ATTRIBUTE, COORDINATE, MAX_EXACT_INT, NUMBERS, RunRecords, Stack, classify_dtype
 from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import Packed, choose_padding, to_memory_dtype
 from evogt_study.study.case_space import Keys
@@ -40,7 +40,7 @@ class Shape:
         units = str(stack.attributes.get("units", "1" if kind == NUMBERS else ""))
         if dtype.kind in "iu" and dtype.itemsize == 8:
             limits = stack.values.limits if isinstance(stack.values, Packed) else stack.values
-            is_large = bool(limits.size) and (int(limits.max()) > EXACT or int(limits.min()) < -EXACT)
+            is_large = bool(limits.size) and (int(limits.max()) > MAX_EXACT_INT or int(limits.min()) < -MAX_EXACT_INT)
         return Shape(stack.role, stack.dims, kind, units, frozenset([dtype] if kind == NUMBERS else []), is_large)
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.registry import Registry
-from evogt_study.schema.values import Value, text_label, to_canonical
+from evogt_study.schema.values import Value, to_canonical, to_string
 from evogt_study.schema.variables import LABEL
 
 T = TypeVar("T")
@@ -291,7 +291,7 @@ def _make_option_reader(options: Collection[Any]) -> tuple[str, Reader]:
         value = to_canonical(raw)
         return known[[(type(option), option) for option in known].index((type(value), value))]
 
-    return f"one of {', '.join(map(text_label, known))}", read
+    return f"one of {', '.join(map(to_string, known))}", read
 
 
 def _make_entries_reader(hints: tuple[Any, ...]) -> tuple[str, Reader]:

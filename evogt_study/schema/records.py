@@ -16,7 +16,7 @@ from evogt_study.schema.variables import Status
 VARIABLE, COORDINATE, ATTRIBUTE = "variable", "coordinate", "attribute"
 """Roles of a `Stack`: variable, coordinate, or attribute of a returned Dataset."""
 NUMBERS, STRINGS = "numbers", "strings"
-EXACT = 2**53
+MAX_EXACT_INT = 2**53
 """Largest integer up to which float64 represents all integers exactly."""
 _KINDS = {"U": STRINGS, "O": STRINGS, "M": "dates", "m": "durations"}
 

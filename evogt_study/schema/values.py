@@ -106,7 +106,7 @@ def to_canonical(raw: Any) -> Value:
     if isinstance(raw, (bool, int, float, str, np.generic)):
         return raw
     text = json.dumps(_write_in_order(stated), sort_keys=True, separators=(",", ":"))
-    label = text_label(raw)
+    label = to_string(raw)
     if len(label) > MAX_LABEL_CHARACTERS:
         label = f"{label[:MAX_LABEL_CHARACTERS]}... {hashlib.sha256(text.encode()).hexdigest()[:8]}"
     return Exact(text, label)
@@ -183,13 +183,13 @@ def _to_key_content(value: Any) -> Any:
     return _to_key_content(value.content()) if is_composite(value) else value
 
 
-def canonical_json(content: Any) -> str:
+def dump_canonical(content: Any) -> str:
     """Return the canonical JSON text of nested values, in ASCII and with sorted keys."""
     return json.dumps(_to_key_content(content), sort_keys=True, separators=(",", ":"))
 
 
-def json_text(value: Any) -> str:
-    """Return the same text as `canonical_json`, ten times faster for plain values."""
+def dump_json(value: Any) -> str:
+    """Return the same text as `dump_canonical`, ten times faster for plain values."""
     if type(value) is int or type(value) is np.int64:
         return str(value)
     if isinstance(value, float) and math.isfinite(value):  # np.float64 is a float
@@ -197,13 +197,13 @@ def json_text(value: Any) -> str:
     if type(value) is str:
         return encode_basestring_ascii(value)
     if type(value) is tuple:
-        return f"[{','.join(map(json_text, value))}]"
+        return f"[{','.join(map(dump_json, value))}]"
     if type(value) is Exact:
         return value.text
-    return "null" if value is None else canonical_json(value)
+    return "null" if value is None else dump_canonical(value)
 
 
-def json_object(texts: Mapping[str, str]) -> str:
+def join_json(texts: Mapping[str, str]) -> str:
     """Return the canonical JSON text of a mapping, given the JSON text of each value."""
     return f"{{{','.join([f'{encode_basestring_ascii(name)}:{texts[name]}' for name in sorted(texts)])}}}"
 
@@ -248,7 +248,7 @@ def make_coordinate(values: Sequence[Value]) -> list[Any]:
             except ValueError as error:
                 raise ValueError(f"{error}, got {each}") from None
         return dates
-    return [text_label(value) for value in values]
+    return [to_string(value) for value in values]
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -279,7 +279,7 @@ def is_number(value: Any) -> bool:
     return _find_type_kind(kind) in ("int", "float")
 
 
-def text_label(value: Any, inner: bool = False) -> str:
+def to_string(value: Any, inner: bool = False) -> str:
     """Format a value as a short string, such as "0.1", "240,120" or "true".  `inner` adds brackets to a list."""
     if isinstance(value, str) or type(value) in (int, Exact):
         return str(value)
@@ -292,10 +292,10 @@ def text_label(value: Any, inner: bool = False) -> str:
     if isinstance(value, np.ndarray):
         value = list(value) if value.ndim else value.item()
     if isinstance(value, (list, tuple, range)) or type(value).__name__ == "DatetimeIndex":
-        entries = ",".join(text_label(entry, inner=True) for entry in value)
+        entries = ",".join(to_string(entry, inner=True) for entry in value)
         return f"[{entries}]" if inner else entries
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{name}: {text_label(entry, inner=True)}' for name, entry in value.items())}}}"
+        return f"{{{', '.join(f'{name}: {to_string(entry, inner=True)}' for name, entry in value.items())}}}"
     return str(value)
 
 
@@ -337,7 +337,7 @@ def find_value(values: Sequence[Value], text: str) -> int | None:
     """Return the index of the value that a text selects, or None.  A number must be equal up to rounding."""
     shown = make_coordinate(values)
     for i, (value, label) in enumerate(zip(values, shown, strict=True)):
-        if text in (text_label(value), str(label)):
+        if text in (to_string(value), str(label)):
             return i
     with suppress(ValueError):
         if shown and isinstance(shown[0], (np.datetime64, np.timedelta64)):

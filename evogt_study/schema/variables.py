@@ -121,7 +121,7 @@ STATUS_FLAGS: dict[str, Any] = {
 """CF attributes of the variable `run_status` in a result file."""
 
 
-def status_codes(status: xr.DataArray | xr.Variable) -> npt.NDArray[np.int8]:
+def to_status(status: xr.DataArray | xr.Variable) -> npt.NDArray[np.int8]:
     """Convert statuses to their numbers, or to -1 for a string that is not a status."""
     values = np.asarray(status.values)
     if values.dtype.kind not in "OUST":
@@ -190,7 +190,7 @@ def explain_reserved_name(name: str) -> str | None:
     return None
 
 
-def holds_attribute(name: str) -> bool:
+def can_store_attribute(name: str) -> bool:
     """Return True if a NetCDF file can store an attribute with this name.  NetCDF reserves a leading underscore."""
     return not name.startswith("_") and name not in HDF5_ATTRIBUTES and len(name.encode()) <= LONGEST_NAME
 
@@ -204,7 +204,7 @@ def list_accuracy_warnings(data: xr.Dataset) -> Iterator[str]:
         values, limit = variable.values, float(variable.attrs[LIMIT])
         count = _count_runs(data, values > limit)  # NaN, for a missing value, is not above the limit
         if count:
-            ok = _count_runs(data, status_codes(data["run_status"]) == Status.ok) if "run_status" in data else 1
+            ok = _count_runs(data, to_status(data["run_status"]) == Status.ok) if "run_status" in data else 1
             message = f"in {count:,} of {ok:,} runs, the largest {np.nanmax(values):.3g}"
             yield f"{name} is above {limit:g} ({message}): {variable.attrs.get(WARNING, '')}"
 

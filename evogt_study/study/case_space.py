@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.schema.values import Value, Values, text_label
+from evogt_study.schema.values import Value, Values, to_string
 
 Keys = npt.NDArray[np.bytes_]  # run keys of `KEY_DIGITS` hexadecimal digits each, empty at a point without a case
 MAX_CASES = 10_000_000  # largest number of cases of a phase, whose keys take 200 MB and other metadata 250 MB
@@ -55,7 +55,7 @@ Match = Mapping[str, frozenset[str]]  # admitted values of parameters as strings
 
 def is_match(match: Match, values: Values) -> bool:
     """Return True if each parameter has one of the values that `match` admits."""
-    return all(text_label(values[name]) in admitted for name, admitted in match.items())
+    return all(to_string(values[name]) in admitted for name, admitted in match.items())
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class CaseSpace:
                     return None
                 values.update(rule.set)
         for choice in self.chosen:
-            entry = choice.table.get(tuple(text_label(values[name]) for name in choice.over))
+            entry = choice.table.get(tuple(to_string(values[name]) for name in choice.over))
             if entry is None:
                 return None
             values.update(zip(choice.names, entry, strict=True))
@@ -223,7 +223,7 @@ class CaseSpace:
         names = [name for name in along if name in full or name in self._mentioned]
         first: dict[tuple[str, ...], Value] = {}
         for value, *entries in zip(axis.values if names else axis.values[:1], *(along[name] for name in names)):  # noqa: B905
-            labels = zip(names, map(text_label, entries), strict=True)
+            labels = zip(names, map(to_string, entries), strict=True)
             kind = tuple([label if name in full or label in self._mentioned[name] else "" for name, label in labels])
             first.setdefault(kind, value)
         return tuple(first.values())

@@ -27,7 +27,7 @@ from evogt_study.methods.current_run import SEED
 from evogt_study.methods.loading import METHOD, load_method
 from evogt_study.methods.protocol import Method, hash_setup, make_entry
 from evogt_study.schema.records import NO_NEEDS, Case, Needs
-from evogt_study.schema.values import KEY_DIGITS, Value, Values, is_number, make_coordinate, text_label, to_canonical
+from evogt_study.schema.values import KEY_DIGITS, Value, Values, is_number, make_coordinate, to_canonical, to_string
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, PILOT, Status, to_losses
 from evogt_study.storage.arrays import MAX_SLAB_VALUES
 from evogt_study.study.case_space import BLOCK, MAX_CASES, Axis, CaseSpace, Keys, ParameterTable
@@ -112,21 +112,21 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: StudyReader, bette
     # a choice on the study's own seeds would make its results look too good
     shared = sorted(set(seeds) & set(space.axis(SEED).values), key=str)
     if not seeds or shared:
-        got = f"{', '.join(text_label(seed) for seed in shared[:5])} in both" if shared else "none"
+        got = f"{', '.join(to_string(seed) for seed in shared[:5])} in both" if shared else "none"
         raise place.at("seeds").error(f"the `seeds` of the pilot must differ from the seeds of the study, got {got}")
     # The axis has the candidate's number, since each point of `by` may have its own candidates.  It is as long as the
     # longest list.  A shorter list has no entry in the table for the rest, so there is no case.
     numbers = tuple(range(max(len(values) for values in candidates.values())))
     others = tuple(axis for axis in space.axes if axis.name != SEED)
     entries = {
-        (*key, text_label(number)): each for key, listed in candidates.items() for number, each in enumerate(listed)
+        (*key, to_string(number)): each for key, listed in candidates.items() for number, each in enumerate(listed)
     }
     over = (*by[:1], CANDIDATE) if isinstance(table.candidates, dict) else (CANDIDATE,)
     chosen = ParameterTable(tuple(parameters), over, entries)
     pilot_space = replace(space, axes=(*others, Axis(CANDIDATE, numbers, {}), Axis(SEED, seeds)), chosen=(chosen,))
     if pilot_space.size > MAX_CASES:
         raise place.error(f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,}")
-    keys = itertools.product(*([text_label(value) for value in space.axis(name).values] for name in by))
+    keys = itertools.product(*([to_string(value) for value in space.axis(name).values] for name in by))
     of_keys = {key: candidates[key[: len(over) - 1]] for key in keys}
     return Phase(PILOT, pilot_space, Pilot(tuple(parameters), table.minimise, tuple(by), of_keys, better))
 
@@ -138,7 +138,7 @@ def _read_candidates(table: PilotTable, space: CaseSpace, declared: StudyReader)
         if not table.by:
             raise place.error("`candidates` must be a list if `by` is empty")
         axis = space.axis(table.by[0])
-        wanted = [text_label(value) for value in axis.values]
+        wanted = [to_string(value) for value in axis.values]
         if set(table.candidates) != set(wanted):
             message = f"`candidates` must have a list for each {axis.name} ({', '.join(wanted)})"
             raise place.error(f"{message}, got {', '.join(table.candidates) or 'none'}")
@@ -155,14 +155,14 @@ def _read_candidates(table: PilotTable, space: CaseSpace, declared: StudyReader)
             raise here.mistake(f"lists of {len(names)} values, for {', '.join(names)}", raw, name="candidates")
         columns = [declared.read_column(name, [each[i] for each in raw], here.at(name)) for i, name in enumerate(names)]
         found[key] = tuple(zip(*columns, strict=True))
-        if len({tuple(map(text_label, each)) for each in found[key]}) < len(raw):
+        if len({tuple(map(to_string, each)) for each in found[key]}) < len(raw):
             raise here.mistake("different", raw, name="candidates")
     return found
 
 
 def join_values(values: Iterable[Value]) -> str:
     """Join values in the form "6 and 40"."""
-    return " and ".join(map(text_label, values))
+    return " and ".join(map(to_string, values))
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ class Precision:
         """Return the first seeds of each setup, as many as in `counts`, or the first batch for other setups."""
         others, seeds = [axis for axis in space.axes if axis.name != SEED], space.axis(SEED).values
         table: dict[Labels, tuple[Value, ...]] = {
-            (*labels, text_label(seed)): (seed,)
-            for _, labels in _iterate_setups([list(map(text_label, axis.values)) for axis in others])
+            (*labels, to_string(seed)): (seed,)
+            for _, labels in _iterate_setups([list(map(to_string, axis.values)) for axis in others])
             for seed in seeds[: counts.get(labels, self.goal.first)]
         }
         return ParameterTable((SEED,), (*(axis.name for axis in others), SEED), table)
@@ -217,7 +217,7 @@ def _parse_ratio(text: str, space: CaseSpace, place: SourceLocation) -> tuple[st
     first, slash, second = (part.strip() for part in text.partition("/"))
     for axis in space.axes if slash and first != second else ():
         for name, values in {axis.name: axis.values, **axis.parameters}.items():
-            known = list(map(text_label, values))
+            known = list(map(to_string, values))
             if axis.name == SEED or not {first, second} <= set(known):
                 continue
             for each in (first, second):
@@ -225,7 +225,7 @@ def _parse_ratio(text: str, space: CaseSpace, place: SourceLocation) -> tuple[st
                     wanted = f"`statistic` must name values that occur once along {axis.name}"
                     remedy = f"vary {name} in [axes] to compare its values in each setup"
                     raise place.error(f"{wanted}, got {name} = {each} at {count} points", remedy)
-            one, other = (text_label(axis.values[known.index(each)]) for each in (first, second))
+            one, other = (to_string(axis.values[known.index(each)]) for each in (first, second))
             return axis.name, (one, other)
     raise place.mistake('mean, median, or "ratio A/B" of two values of one axis', f"ratio {text}")
 
@@ -281,7 +281,7 @@ def decide_setups(precision: Precision, table: RunTable) -> dict[Labels, Decisio
     # a failed run is finished without a value, so that a setup with only failures does not need seeds without end
     both = (np.full(table.size, np.nan) if numbers is None else numbers, table.status != Status.not_run)
     values, there = (np.moveaxis(each.reshape(space.shape), space.names.index(SEED), -1) for each in both)
-    shown = [list(map(text_label, axis.values)) for axis in space.axes if axis.name != SEED]
+    shown = [list(map(to_string, axis.values)) for axis in space.axes if axis.name != SEED]
     at = [name for name in space.names if name != SEED].index(precision.axis) if precision.axis else None
     found: dict[Labels, Decision] = {}
     for place, labels in _iterate_setups(shown):
@@ -307,7 +307,7 @@ def make_precision_coordinates(precision: Precision, table: RunTable) -> dict[st
     others = [axis for axis in table.plan.space.axes if axis.name != SEED]
     shape, made = tuple(len(axis.values) for axis in others), decide_setups(precision, table)
     seeds, half, reason = np.zeros(shape, np.int64), np.full(shape, np.nan), np.full(shape, "", object)
-    for place, labels in _iterate_setups([list(map(text_label, axis.values)) for axis in others]):
+    for place, labels in _iterate_setups([list(map(to_string, axis.values)) for axis in others]):
         if labels in made:
             seeds[place], half[place] = [(0, np.nan), *((at.n, at.half_width) for at in made[labels].looks)][-1]
             reason[place] = made[labels].reason or "not finished"
@@ -325,7 +325,7 @@ def find_planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Parameter
     names = [name for name in phase.space.names if name != SEED]
     counts: dict[Labels, int] = {}
     for data in results:
-        labels = [[text_label(to_canonical(value)) for value in data[name].values] for name in names]
+        labels = [[to_string(to_canonical(value)) for value in data[name].values] for name in names]
         found = (data["run_key"].astype(str) != "").sum(SEED).transpose(*names)
         for place, setup in _iterate_setups(labels):
             counts[setup] = max(int(found.values[place]), counts.get(setup, 0))

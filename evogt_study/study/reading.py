@@ -19,7 +19,7 @@ from evogt_study.errors import FormulaError, InputError, ParameterError, StudyEr
 from evogt_study.methods.code import Alternatives, CodeKind, MethodSpec, Output, UserCode
 from evogt_study.methods.current_run import ALL, NONE, RNG, SEED, Common
 from evogt_study.methods.loading import METHODS, load_method, load_named_method
-from evogt_study.methods.protocol import find_problem_kind, states_problem
+from evogt_study.methods.protocol import can_be_problem, find_problem_kind
 from evogt_study.schema.parameters import get_defaults, read_anything
 from evogt_study.schema.records import Needs
 from evogt_study.schema.values import (
@@ -30,8 +30,8 @@ from evogt_study.schema.values import (
     is_composite,
     is_number,
     make_coordinate,
-    text_label,
     to_plain,
+    to_string,
 )
 from evogt_study.schema.variables import BETTER, ESTIMAND, MAIN, PILOT, RESERVED_REASON, explain_reserved_name
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Formula, When, is_match
@@ -147,7 +147,7 @@ class StudyReader:
                 raise place.error(f"`{name}` must be a value other than {label} on an axis")
             if label in seen:
                 both = (each.make({}) if isinstance(each, Exact) else each for each in (seen[label], value))
-                one, other = (text_label(each) if is_composite(each) else shorten(each) for each in both)
+                one, other = (to_string(each) if is_composite(each) else shorten(each) for each in both)
                 message = f"{other} twice" if one == other else f"{one} and {other} with one coordinate value"
                 raise place.error(f"`{name}` must have different values, got {message}")
             seen[label] = value
@@ -280,7 +280,7 @@ class StudyReader:
                 raw = {each.rpartition(":")[2]: each for each in raw}  # the label of a function is its name
             is_function = name == "problem" and not found and self.table.method_reference not in METHODS.own
             choices = raw.values() if isinstance(raw, dict) and not list_values(raw) else ()
-            if is_function and not any(states_problem(each, folder) for each in choices):
+            if is_function and not any(can_be_problem(each, folder) for each in choices):
                 continue
             if not isinstance(raw, dict) or not raw:
                 raise place.mistake("a list of names, or a table of names", raw)
@@ -388,13 +388,13 @@ class StudyReader:
         """Return the values of a parameter that a rule matches, as strings."""
         if name not in varying:
             raise place.error(f"`match` must name axes ({', '.join(varying)}), got {shorten(name)}")
-        present, labels = {text_label(value) for value in varying[name]}, [""]
+        present, labels = {to_string(value) for value in varying[name]}, [""]
         entries = list_values(raw)
         # a list may itself be one of the axis's values (widths of layers)
         with suppress(StudyError) if entries else nullcontext():
-            labels = [text_label(self.read_value(name, raw, place))]
+            labels = [to_string(self.read_value(name, raw, place))]
         if entries and not present.issuperset(labels):
-            labels = [text_label(self.read_value(name, entry, place)) for entry in entries]
+            labels = [to_string(self.read_value(name, entry, place)) for entry in entries]
         for label in labels:
             if label not in present:
                 raise place.error(f"the rule matches no case: {name} has no value {label}")
@@ -417,7 +417,7 @@ def check_cases(study: Study) -> None:
             values = space.resolve(at)
             needed = () if values is None else method.list_required_parameters(values)
             if missing := [name for name in needed if name not in (values or {})]:
-                point = ", ".join(f"{name} = {text_label(at[name])}" for name in space.names if name != SEED)
+                point = ", ".join(f"{name} = {to_string(at[name])}" for name in space.names if name != SEED)
                 pronoun, names = "it" if len(missing) == 1 else "them", ", ".join(f"`{name}`" for name in missing)
                 remedy = method.parameters[SEED].remedy if missing[0] == SEED else ""
                 remedy = remedy or f"set {pronoun} in [constants], [axes] or a [[when]] rule"
@@ -512,7 +512,7 @@ def compile_formula(
         with np.errstate(all="ignore"):
             number = float(evaluate_formula(expression, {each: float(found) for each, found in given.items()}))
         if not math.isfinite(number):
-            at = ", ".join(f"{each} = {text_label(found)}" for each, found in given.items())
+            at = ", ".join(f"{each} = {to_string(found)}" for each, found in given.items())
             message = f"`{name}` must be a finite number, got {number} from {text!r}"
             raise place.error(f"{message}{' for ' if at else ''}{at}")
         return number

@@ -22,7 +22,7 @@ from evogt_study.errors import InputError, StudyError, shorten
 from evogt_study.methods.code import CodeKind, MethodSpec, UserCode, find_named_code, make_user_code, pickle_object
 from evogt_study.methods.current_run import RNG
 from evogt_study.methods.loading import load_method
-from evogt_study.methods.protocol import Method, is_problem, states_problem
+from evogt_study.methods.protocol import Method, can_be_problem, is_problem
 from evogt_study.methods.python_files import hash_depends
 from evogt_study.schema.values import FINGERPRINT, OBJECT, TYPE, is_composite, make_coordinate, to_json, to_plain
 from evogt_study.storage.files import MAX_STUDY_BYTES, is_utf8, read_text, write_file
@@ -408,7 +408,7 @@ class StudySections:
             choices = value.values()  # methods and problems, or values of a parameter of a user function
             is_parameter = name == "problem" and ":" in str(self.table.get("method", ""))
             is_choice = all(is_problem(each) or callable(each) or isinstance(each, (str, Mapping)) for each in choices)
-            if is_choice and (not is_parameter or any(states_problem(each, Path.cwd()) for each in choices)):
+            if is_choice and (not is_parameter or any(can_be_problem(each, Path.cwd()) for each in choices)):
                 return {label: self._read_named(name, each) for label, each in value.items()}
         return self._read_axis(name, value)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evogt_study as evs
-from evogt_study.schema.values import canonical_json, text_label, to_canonical
+from evogt_study.schema.values import dump_canonical, to_canonical, to_string
 from evogt_study.study.plan import plan_study
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -115,7 +115,7 @@ def spaces(draw):
     names = draw(st.lists(NAMES, unique=True, min_size=2))
     defaults = draw(st.dictionaries(st.sampled_from(names), PLAIN))
     # as labels tell them apart
-    lists = st.lists(PLAIN, min_size=1, max_size=3, unique_by=lambda value: text_label(to_canonical(value)))
+    lists = st.lists(PLAIN, min_size=1, max_size=3, unique_by=lambda value: to_string(to_canonical(value)))
     axes = {name: draw(lists) for name in draw(st.lists(st.sampled_from(names), unique=True))}
     rest = [name for name in names if name not in axes]
     arguments = {"axes": {**axes, "seed": draw(st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=4))}}
@@ -149,7 +149,7 @@ def test_keys_made_together_are_those_made_one_by_one_for_any_study_of_a_functio
     # different values have different keys, and equal ones equal keys
     plan = plan_study(study)[-1]
     cases = [case for case in map(plan.case, range(plan.space.size)) if case]
-    texts = {canonical_json(case.values) for case in cases}
+    texts = {dump_canonical(case.values) for case in cases}
     assert len({case.key for case in cases}) == len(texts)
     for name, value in defaults.items():
         if name not in study.space.names and name not in study.space.columns:

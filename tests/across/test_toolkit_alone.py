@@ -19,7 +19,7 @@ sys.meta_path.insert(0, Blocked())
 SCRIPT = """
 import sys
 import evogt_study as evs
-from evogt_study.schema.variables import status_codes
+from evogt_study.schema.variables import to_status
 
 def lorentz(x, width=1.0, seed=0):
     "A peak with noise that depends on the seed."
@@ -28,7 +28,7 @@ def lorentz(x, width=1.0, seed=0):
 if __name__ == "__main__":
     study = evs.Study(lorentz, axes={"x": [-1, 0, 1], "seed": range(4)})
     ds = evs.run(study, output="peak.nc")
-    assert (status_codes(ds.run_status) == 1).all()
+    assert (to_status(ds.run_status) == 1).all()
     wider = evs.run(study.replace(axes={"width": [1.0, 2.0]}), output="peak.nc", workers=2)
     assert wider.height.sel(width=1.0, x=0, seed=2).item() == 1.002
     assert evs.summary(ds.height, over="seed")["mean"].shape == (3,)

@@ -15,7 +15,7 @@ from helpers import eventually, read_study
 
 from evogt_study.results.finished import shard_folder
 from evogt_study.results.index import list_shards
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 from evogt_study.storage.lease import lock_result
 from evogt_study.workers.dask_executor import defer_signals
 from evogt_study.workers.signals import handle_signals, parse_seconds
@@ -71,7 +71,7 @@ def check_the_same_command_computes_the_rest(slow):
     code, errors = wait_for_end(process)
     assert (code, errors) == (0, "")
     data = read_study(path)
-    assert (status_codes(data.run_status) == Status.ok).all()
+    assert (to_status(data.run_status) == Status.ok).all()
     np.testing.assert_array_equal(data.error, np.arange(100))
 
 
@@ -207,7 +207,7 @@ def test_status_and_summary_read_the_finished_runs_of_a_running_study(own_study,
     assert watching.returncode == 0
     assert "All 100 runs are ok." in page.read_text()
     assert "refresh" not in page.read_text()
-    assert (status_codes(read_study(path).run_status) == Status.ok).all()
+    assert (to_status(read_study(path).run_status) == Status.ok).all()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from helpers import read_study
 import evogt_study as evs
 from evogt_study import pde
 from evogt_study.operations.verify import verify
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 
@@ -91,7 +91,7 @@ def test_a_returned_solution_is_judged_by_the_rule_of_all(study, result_of, tmp_
     shifted = CONSTANTS.replace("unknowns", "shift = 0.01\nunknowns")
     path = result_of(study(FOUR + PROBLEMS, shifted), tmp_path / "many.nc")
     data = read_study(path)
-    assert (status_codes(data.run_status) == Status.ok).all()
+    assert (to_status(data.run_status) == Status.ok).all()
     assert data.nodes.sel({"method": "own"}).sel(problem="square", k=1, seed=0) == 2500
     np.testing.assert_allclose(data.error.sel({"method": "last"}), 0.0, atol=1e-15)
     x, w = np.polynomial.legendre.leggauss(50)

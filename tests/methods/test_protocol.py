@@ -7,7 +7,7 @@ import numpy as np
 from evogt_study.methods.protocol import BoundCase, Method
 from evogt_study.schema.parameters import Parameter, read_anything
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import canonical_json
+from evogt_study.schema.values import dump_canonical
 from evogt_study.study.case_space import Axis, CaseSpace
 from evogt_study.study.plan import compute_run_keys
 
@@ -18,7 +18,7 @@ class LeastCase(BoundCase):
 
     @property
     def setup(self):
-        return canonical_json({"i": self.values["i"]})
+        return dump_canonical({"i": self.values["i"]})
 
     def run(self, share):
         return Record({"double": Datum((), np.asarray(2 * self.values["i"]))}, {})

@@ -13,7 +13,7 @@ from evogt_study.operations.verify import verify
 from evogt_study.results.dataset import to_dataset
 from evogt_study.results.netcdf import SCHEMA_VERSION, write_result
 from evogt_study.results.table import RunTable
-from evogt_study.schema.variables import LONGEST_NAME, RUN_METADATA, Status, status_codes
+from evogt_study.schema.variables import LONGEST_NAME, RUN_METADATA, Status, to_status
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import MAX_MESSAGE_CHARACTERS, Batch, compute_here
 
@@ -207,11 +207,11 @@ def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     table = RunTable(plan)
     table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
     data = to_dataset(table, study)
-    ok = status_codes(data.run_status) == Status.ok
+    ok = to_status(data.run_status) == Status.ok
     data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
     write_result(tmp_path / "own.nc", {"main": data})
     read = read_study(tmp_path / "own.nc")
-    assert status_codes(read.run_status).tolist() == data.run_status.values.tolist()
+    assert to_status(read.run_status).tolist() == data.run_status.values.tolist()
     if ok.any():
         np.testing.assert_array_equal(read["v"].values, data["v"].values)
 

@@ -11,7 +11,7 @@ from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 import evogt_study as evs
 from evogt_study.errors import InputError, StoreWarning
 from evogt_study.results.finished import read_finished_runs, read_store
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 from evogt_study.storage.files import shard_folder, store_folder
 
 
@@ -125,7 +125,7 @@ def test_a_bug_in_ones_own_method_is_mended_and_failed_runs_are_in_nobodys_way(e
     assert executed(own_study(wrong, axes), path)[0] == 3
     count, line = executed(own_study(wrong.replace("seed - 1", "seed + 1"), axes), path, warns=True)
     assert (count, "no longer includes them (code of the method)" in line) == (3, True)
-    assert (status_codes(read_study(path).run_status) == Status.ok).all()
+    assert (to_status(read_study(path).run_status) == Status.ok).all()
     assert executed(own_study(wrong, axes), path, warns=True)[0] == 0
     assert int(read_study(path).run_status[1]) == Status.failed
 

@@ -14,7 +14,7 @@ from evogt_study.operations.verify import verify
 from evogt_study.results.finished import shard_folder, write_description
 from evogt_study.results.index import write_shard
 from evogt_study.results.netcdf import read_result
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 from evogt_study.storage.lease import lock_result
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
@@ -102,7 +102,7 @@ def test_several_axes_may_leave_runs_that_no_file_has(part, tmp_path):
     _, b = part("b", [0], ["a", "b"])
     study, _ = part("whole", [0, 1], ["a", "b"])
     data = merge([a, b], tmp_path / "c.nc", study=study)
-    assert status_codes(data.run_status).tolist() == [[Status.ok, Status.ok], [Status.ok, Status.not_run]]
+    assert to_status(data.run_status).tolist() == [[Status.ok, Status.ok], [Status.ok, Status.not_run]]
     assert [line for line in verify(tmp_path / "c.nc").findings if "1 runs of 4 are not_run" in line]
 
 
@@ -119,7 +119,7 @@ def test_a_run_that_is_ok_is_taken_before_one_that_is_not(part, tmp_path):
     rewritten(a, fail)
     for order in ([a, b], [b, a]):
         data = merge(order, tmp_path / f"{order[0].stem}{order[1].stem}.nc")
-        assert (status_codes(data.run_status) == Status.ok).all()
+        assert (to_status(data.run_status) == Status.ok).all()
         assert (data.run_message == "").all()
         assert data.error.values[0, 0] == 1.0
 
@@ -142,7 +142,7 @@ def test_a_machine_without_pilot_that_was_given_the_choice(own_study, result_of,
     a = result_of(own_study(PARABOLA, PILOTED), tmp_path / "a.nc")
     whole = own_study(PARABOLA, PILOTED.replace("[0, 1]", "[0, 1, 2]"))
     data = merge([a, b], tmp_path / "c.nc", study=whole)
-    assert (status_codes(data.run_status) == Status.ok).all()
+    assert (to_status(data.run_status) == Status.ok).all()
     assert verify(tmp_path / "c.nc", rerun=3).well
 
 

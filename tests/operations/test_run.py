@@ -18,7 +18,7 @@ from evogt_study.plots.axis_plots import find_pilot_choice
 from evogt_study.results.finished import shard_folder
 from evogt_study.results.index import write_shard
 from evogt_study.results.netcdf import read_result
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 from evogt_study.study.plan import plan_study
 from evogt_study.workers.batch import Batch, compute_here
 from evogt_study.workers.dask_executor import start_local_cluster
@@ -35,7 +35,7 @@ def test_result_is_labelled_and_whole(small, client, tmp_path):
     assert data.error_history.dims == ("dictionary", "k", "seed", "time")
     assert data.coefficients.dims == ("dictionary", "k", "seed", "time", "mode")
     assert data.field.dims == data.exact_field.dims == ("dictionary", "k", "seed", "time", "x")
-    assert (status_codes(data.run_status) == Status.ok).all()
+    assert (to_status(data.run_status) == Status.ok).all()
     assert data.error.notnull().all()
     np.testing.assert_allclose(data.time, [0, 0.05, 0.1])
     np.testing.assert_array_equal(data.error_history.isel(time=-1), data.error)
@@ -131,7 +131,7 @@ FAILING = """
 def test_failed_and_diverged_runs_are_data_and_failed_ones_can_be_tried_again(own_study, client, tmp_path):
     study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 7 }")
     data, events = events_of(study, client=client, output=tmp_path / "own.nc")
-    assert status_codes(data.run_status).tolist() == [1, 1, 1, 2, 1, 3, 1]
+    assert to_status(data.run_status).tolist() == [1, 1, 1, 2, 1, 3, 1]
     messages = ["ValueError: seed 3 is unlucky very", "", "DivergedError: `error` is not finite", ""]
     assert data.run_message.values.tolist() == [""] * 3 + messages
     np.testing.assert_array_equal(data.error, [0, 1, 2, np.nan, 4, np.nan, 6])

@@ -13,7 +13,7 @@ import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.operations.run import run_all
 from evogt_study.results.netcdf import read_result
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 from evogt_study.study.study import Study
 from evogt_study.workers.runner import RunOptions
 
@@ -66,7 +66,7 @@ def test_results_are_those_of_one_study_at_a_time(studies, client, tmp_path):
         assert one.keys() == other.keys()
         for group, data in one.items():
             same_numbers(data, other[group])
-            assert (status_codes(data.run_status) == Status.ok).all()
+            assert (to_status(data.run_status) == Status.ok).all()
     assert set(read_result(together / "piloted.nc")) == {"main", "pilot"}
 
 

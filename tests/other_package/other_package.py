@@ -15,7 +15,7 @@ from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.numerics import Trajectory
 from evogt_study.schema.parameters import Parameter, integer, parameter_field, real
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import canonical_json
+from evogt_study.schema.values import dump_canonical
 from evogt_study.schema.variables import Variable
 
 
@@ -30,7 +30,7 @@ class RootCase(BoundCase):
 
     @property
     def setup(self):
-        return canonical_json({"method": "other_root", "x": self.x})
+        return dump_canonical({"method": "other_root", "x": self.x})
 
     def run(self, share):
         return Record({"root": Datum((), np.asarray(np.sqrt(self.x)))}, {})
@@ -77,7 +77,7 @@ class SpringCase(BoundCase):
     @property
     def setup(self):
         code = self.method.code
-        return canonical_json({"code": code.fingerprint, "problem": self.method.problem.content, "mass": self.mass})
+        return dump_canonical({"code": code.fingerprint, "problem": self.method.problem.content, "mass": self.mass})
 
     def run(self, share):
         found = self.method.function(self.method.problem, self.mass)

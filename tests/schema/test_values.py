@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evogt_study.pde.numerics import QuadratureRule
-from evogt_study.schema.values import canonical_json, find_value, hash_text, make_coordinate, text_label, to_canonical
+from evogt_study.schema.values import dump_canonical, find_value, hash_text, make_coordinate, to_canonical, to_string
 
 GAUSS, MIDPOINT = QuadratureRule("gauss_legendre", 320), QuadratureRule("composite_midpoint", 4096)
 
@@ -23,7 +23,7 @@ def test_a_known_content_has_a_known_hash():
         '"values":{"N":60,"on":true,"tau":1e-12}}'
     )
     assert (
-        hash_text(canonical_json(content)) == hashlib.sha256(text.encode()).hexdigest()[:20] == "ab66d0801a4edba061cd"
+        hash_text(dump_canonical(content)) == hashlib.sha256(text.encode()).hexdigest()[:20] == "ab66d0801a4edba061cd"
     )
 
 
@@ -55,7 +55,7 @@ def test_labels(values, expected):
     ],
 )  # fmt: skip
 def test_a_value_in_one_word(value, expected):
-    assert text_label(value) == expected
+    assert to_string(value) == expected
 
 
 # --- found by text ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from helpers import pde_study
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evogt_study.schema.values import text_label
+from evogt_study.schema.values import to_string
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import Axis, CaseSpace, ParameterTable, When, is_match
 from evogt_study.study.plan import count_shared_work, estimate_peak_memory, order_longest_first, plan_phase, plan_study
@@ -18,7 +18,7 @@ quick = settings(derandomize=True, deadline=None, max_examples=150)
 
 
 def rule(match, **given):
-    return When({name: frozenset(map(text_label, values)) for name, values in match.items()}, given)
+    return When({name: frozenset(map(to_string, values)) for name, values in match.items()}, given)
 
 
 SPACE = CaseSpace(

@@ -25,7 +25,7 @@ import evogt_study as evs
 from evogt_study.errors import InputError, SweepError
 from evogt_study.results.finished import shard_folder
 from evogt_study.results.index import list_shards, read_shard
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 from evogt_study.workers import dask_executor
 from evogt_study.workers.dask_executor import CONNECTION_LOST
 
@@ -96,7 +96,7 @@ def test_a_scheduler_that_is_killed_loses_nothing_finished(recorded, start_sched
     missing = data.seed.values[~np.isin(data.run_key, kept)]
     assert sorted(again) == missing.tolist()
     expected = evs.run(study, client=client)
-    np.testing.assert_array_equal(status_codes(data.run_status), status_codes(expected.run_status))
+    np.testing.assert_array_equal(to_status(data.run_status), to_status(expected.run_status))
     for name in ("error", "draws"):
         np.testing.assert_array_equal(data[name], expected[name])
 
@@ -118,7 +118,7 @@ def test_a_worker_that_is_killed_costs_no_run_that_is_finished(
 
     with Client(address, set_as_default=False) as joined:
         data = evs.run(study, client=joined, output=path, listener=kill)
-    assert (status_codes(data.run_status) == Status.ok).all()
+    assert (to_status(data.run_status) == Status.ok).all()
     finished = data.seed.values[np.isin(data.run_key, kept)].tolist()
     times = Counter(computed())
     assert set(times) == set(range(200))

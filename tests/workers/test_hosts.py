@@ -11,7 +11,7 @@ from helpers import eventually, read_study
 import evogt_study as evs
 from evogt_study.results.finished import shard_folder
 from evogt_study.results.index import list_shards
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 
 pytestmark = pytest.mark.long
 
@@ -115,7 +115,7 @@ def test_a_host_that_is_lost_and_one_that_joins(hosts, start_scheduler, start_wo
         output, errors = run.communicate(timeout=60)
     assert (run.returncode, output, errors) == (0, f"{path}: 200 runs, 200 ok\n", "")
     data = read_study(path)
-    assert (status_codes(data.run_status) == Status.ok).all()
+    assert (to_status(data.run_status) == Status.ok).all()
     assert {"host2", "host3"} <= set(data.host.values.tolist()) <= {"host1", "host2", "host3"}
     assert not data.sees.any()  # no worker sees the folder of the study
     expected = evs.run(study, client=client)

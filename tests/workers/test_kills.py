@@ -15,7 +15,7 @@ from helpers import read_study
 
 from evogt_study.results.finished import shard_folder
 from evogt_study.results.index import list_shards
-from evogt_study.schema.variables import Status, status_codes
+from evogt_study.schema.variables import Status, to_status
 
 pytestmark = pytest.mark.long
 
@@ -93,7 +93,7 @@ def test_random_kills_lose_nothing_and_leave_nothing(
         assert kill_at_random(study, path, kills, temporary, place, workers) == kills
         assert os.listdir(temporary) == []
     data = read_study(path)
-    assert (status_codes(data.run_status) == Status.ok).all()
+    assert (to_status(data.run_status) == Status.ok).all()
     i, j = np.arange(count)[:, None], np.arange(2)[None, :]
     np.testing.assert_array_equal(data.error, i + 1000.0 * j)
     np.testing.assert_array_equal(data["values"], np.stack(np.broadcast_arrays(i, j), axis=-1).astype(float))

@@ -21,7 +21,7 @@ from evogt_study.errors import StudyError, SweepError
 from evogt_study.operations.run import run_task
 from evogt_study.results.finished import shard_folder
 from evogt_study.results.index import list_shards
-from evogt_study.schema.variables import status_codes
+from evogt_study.schema.variables import to_status
 from evogt_study.workers.runner import RunOptions
 
 BEHAVIOUR = '''
@@ -440,7 +440,7 @@ def test_an_interrupted_study_without_a_file_keeps_what_is_finished():
         former = kept.run_seconds.load()
     assert 0 < done < 50
     ds = evs.run(study, output=path, workers=2)
-    assert status_codes(ds.run_status).tolist() == [1] * 50
+    assert to_status(ds.run_status).tolist() == [1] * 50
     assert int((ds.run_seconds == former).sum()) == done  # none of them again
 
 

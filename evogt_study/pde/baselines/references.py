@@ -39,7 +39,7 @@ from evogt_study.pde.numerics import (
 from evogt_study.pde.pipeline import Discretisation, Reference, solve_arrays
 from evogt_study.pde.problems.expressions import make_space_time_function
 from evogt_study.pde.problems.terms import parse_term
-from evogt_study.schema.values import canonical_json
+from evogt_study.schema.values import dump_canonical
 from evogt_study.storage.arrays import load_or_compute
 from evogt_study.storage.hdf5 import HDF5_LOCK
 
@@ -73,7 +73,7 @@ def make_reference(
         stored.check(problem, run.grid.observed_times)
         return Reference(("stored", stored.digest), lambda nodes, times: stored.evaluate(nodes)[stored.locate(times)])
     if isinstance(name, UserCode):
-        return Reference(("function", canonical_json({"code": name.fingerprint})), partial(_call_function, name.load()))
+        return Reference(("function", dump_canonical({"code": name.fingerprint})), partial(_call_function, name.load()))
     if name is None or name == EXACT:
         if name is not None and problem.exact is None:
             raise ProblemError("`reference` must not be exact for a problem without `exact`")

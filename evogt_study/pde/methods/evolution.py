@@ -67,7 +67,7 @@ from evogt_study.pde.pipeline import (
 from evogt_study.pde.problems.fields import FieldData
 from evogt_study.schema.parameters import Parameter, choice
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Value, Values, canonical_json, hash_text, json_text
+from evogt_study.schema.values import Value, Values, dump_canonical, dump_json, hash_text
 from evogt_study.storage.arrays import load_or_compute
 
 T = TypeVar("T")
@@ -186,7 +186,7 @@ def share_reference(problem: Problem, final_time: float, share: Share, identity:
     """Return the spectral reference of a problem, which one worker computes for all workers."""
 
     def computed() -> certificates.SpectralReference:
-        name = hash_text(canonical_json(["spectral reference", identity, final_time]))
+        name = hash_text(dump_canonical(["spectral reference", identity, final_time]))
         packed = load_or_compute(name, lambda: certificates.find_reference(problem, final_time).pack())
         return certificates.SpectralReference.unpack(packed, problem.domain)
 
@@ -461,7 +461,7 @@ class Evolution(ProblemCase):
             return {}
         code = self.method.references.get(str(given.reference))
         if code is not None:
-            return {"reference": canonical_json({"code": code.fingerprint})}
+            return {"reference": dump_canonical({"code": code.fingerprint})}
         content: dict[str, Value] = {"reference": given.reference}
         if given.reference in references.BY_POINTS and given.reference_points is not None:
             content["reference_points"] = given.reference_points
@@ -472,7 +472,7 @@ class Evolution(ProblemCase):
     @property
     def stages(self) -> Mapping[str, Hashable]:
         problem = self.method.hash_problem(self.values)
-        reference = hash_text(canonical_json(self.reference_content))
+        reference = hash_text(dump_canonical(self.reference_content))
         if self.given.reference == references.REFINED:  # one reference for all seeds
             reference += repr(replace(self.discretisation, seed=0))
         return list_stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
@@ -504,7 +504,7 @@ class Evolution(ProblemCase):
             raise StudyError(NO_SOLUTION.format("error_history"))
         given = self.given
         # the result of `check_problem` depends on these settings, and not on seeds and widths
-        key = hash_text(canonical_json(
+        key = hash_text(dump_canonical(
             [
                 method.write_problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
                 run.grid.final_time, run.grid.steps, given.time_integrator, run.integrator.values,
@@ -587,4 +587,4 @@ def _has_final_error(method: ProblemMethod, reference: Value | None) -> bool:
     return reference not in (None, references.EXACT) or method.source.has_exact is not False
 
 
-_write_saved_times = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(lambda grid: json_text(grid.saved))  # often equal
+_write_saved_times = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(lambda grid: dump_json(grid.saved))  # often equal

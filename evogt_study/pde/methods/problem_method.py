@@ -48,7 +48,7 @@ from evogt_study.pde.problems import FormulaProblem
 from evogt_study.pde.problems.fields import FieldProblem
 from evogt_study.schema.parameters import Parameter, get_defaults, real
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Value, Values, canonical_json, hash_text, json_object, json_text
+from evogt_study.schema.values import Value, Values, dump_canonical, dump_json, hash_text, join_json
 from evogt_study.schema.variables import Variable
 
 _LETTERS = (
@@ -147,24 +147,24 @@ class Usage:
         # setups write N1 = 240 as hidden = [240]
         written = {name: "hidden" if name == "N1" and name not in formula_names else name for name in case.values}
         used = sorted({*case.values} - others, key=written.__getitem__)
-        fixed = {"method": json_text(case.NAME), "version": str(case.VERSION), "problem": method.content_text}
+        fixed = {"method": dump_json(case.NAME), "version": str(case.VERSION), "problem": method.content_text}
         self.key_only = tuple(name for name in used if name in method.key_only_parameters)
         self.defaults: Values = {**get_defaults(own), **method.defaults}
-        self._opening = f'{{"fixed":{json_object({**fixed, **method.output.texts})}'
-        self._codes = {name: canonical_json({"code": code.fingerprint}) for name, code in method.references.items()}
+        self._opening = f'{{"fixed":{join_json({**fixed, **method.output.texts})}'
+        self._codes = {name: dump_canonical({"code": code.fingerprint}) for name, code in method.references.items()}
         # for each parameter of the setup the text around its value, and the text of its default value
         self._parts: dict[str, tuple[str, str, str | None]] = {}
         for name in (name for name in used if name not in method.key_only_parameters):
             ends = ("", "") if written[name] == name else ("[", "]")
-            default = json_text(self.defaults[name]) if name in self.defaults else None
-            self._parts[name] = f"{json_text(written[name])}:{ends[0]}", ends[1], default
+            default = dump_json(self.defaults[name]) if name in self.defaults else None
+            self._parts[name] = f"{dump_json(written[name])}:{ends[0]}", ends[1], default
 
     def write_setup(self, values: Values, times: str) -> str:
         """Return the setup of a case with its saved `times` as JSON.  The setup omits default values."""
         entries = []
         for name, (start, end, default) in self._parts.items():
             value = values[name]
-            text = _write_rule(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
+            text = _write_rule(value) if isinstance(value, (QuadratureRule, TriangleRule)) else dump_json(value)
             if name == "reference":
                 text = self._codes.get(str(value), text)
             if text != default:
@@ -172,7 +172,7 @@ class Usage:
         return f'{self._opening},"times":{times},"values":{{{",".join(entries)}}}}}'
 
 
-_write_rule = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(canonical_json)  # neighbouring cases share their rules
+_write_rule = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(dump_canonical)  # neighbouring cases share their rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,8 +260,8 @@ class ProblemMethod(Method):
 
     def write_problem_text(self, values: Values) -> str:
         """Return canonical JSON that identifies the problem of a case."""
-        texts = {name: json_text(value) for name, value in self.select_problem_values(values).items()}
-        return json_object({"content": self.content_text, "values": json_object(texts)})
+        texts = {name: dump_json(value) for name, value in self.select_problem_values(values).items()}
+        return join_json({"content": self.content_text, "values": join_json(texts)})
 
     def hash_problem(self, values: Values) -> str:
         """Return the hash of the text that identifies the problem of a case."""
@@ -270,7 +270,7 @@ class ProblemMethod(Method):
     @cached_property
     def content_text(self) -> str:
         """Canonical JSON of the formulas of the problem, or of the fingerprint of the user function."""
-        return canonical_json(self.source.content)
+        return dump_canonical(self.source.content)
 
     def select_problem_values(self, values: Values) -> dict[str, Value]:
         """Return the values of the parameters of the problem."""
@@ -398,7 +398,7 @@ class ProblemCase(BoundCase):
     @property
     def times_text(self) -> str:
         """Canonical JSON of the saved times, or null if no output uses the times."""
-        return canonical_json(self.observed.saved_times.tolist()) if self.method.output.record else "null"
+        return dump_canonical(self.observed.saved_times.tolist()) if self.method.output.record else "null"
 
     @property
     def setup(self) -> str:
@@ -599,9 +599,9 @@ class UserSolver(UserFunction, ProblemMethod):
     @cached_property
     def setup(self) -> str:
         """Common part of the setups of all cases, with the code, the problem and the output."""
-        fixed = {"problem": self.content_text, "times": canonical_json(self.output.times), **self.output.texts}
-        common = {name: canonical_json(value) for name, value in self.describe_streams().items()}
-        return json_object({"code": canonical_json({"code": self.code.fingerprint}), **fixed, **common})
+        fixed = {"problem": self.content_text, "times": dump_canonical(self.output.times), **self.output.texts}
+        common = {name: dump_canonical(value) for name, value in self.describe_streams().items()}
+        return join_json({"code": dump_canonical({"code": self.code.fingerprint}), **fixed, **common})
 
 
 class UserSolverCase(UserCase):
