@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from evogt_study.results.provenance import RunSummary
 
 LINE_SECONDS = 5.0
-BAR_WIDTH = 30
 MAX_MESSAGES = 10
 
 
@@ -57,10 +56,9 @@ def make_listener(quiet: bool) -> Listener | None:
 
 def _draw_bar(event: ProgressEvent) -> None:
     """Draw the progress bar of a phase in the last line of a terminal, in red if a run has failed."""
-    from evogt_study.operations.progress import format_progress
+    from evogt_study.operations.progress import BAR_WIDTH, format_bar, format_progress
 
-    full = BAR_WIDTH * (event.reused + event.done) // max(event.total, 1)
-    bar = click.style("#" * full, fg="red" if event.failed else "green") + "-" * (BAR_WIDTH - full)
+    bar = click.style(format_bar(event), fg="red" if event.failed else "green")
     text = escape_text(format_progress(event))[: shutil.get_terminal_size().columns - BAR_WIDTH - 2]
     with suppress(OSError):  # a closed terminal must not stop the runs
         click.echo(f"{CLEAR_LINE}{bar} {text}", err=True, nl=event.final)

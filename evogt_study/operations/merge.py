@@ -40,7 +40,7 @@ _PROVENANCE = (
     "history", "date_created", "study_file", "study_sha256", "git_revision", "git_dirty", "versions", "platform", "cpu",
 )  # fmt: skip
 JoinedRuns = tuple[Mapping[str, xr.Dataset], Mapping[str, RunTable]]
-"""JoinedRuns runs of each phase, as Datasets and as tables."""
+"""Joined runs of each phase, as Datasets and as tables."""
 
 
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
@@ -417,7 +417,9 @@ def _expand_axes(axes: Sequence[str], label: object, data: xr.Dataset, given: Re
         if name not in data.coords or data[name].ndim:
             owner = next(each for each, other in given.items() if name in other["run_status"].dims)
             what = f"depends on other axes of {label!r}" if name in data.coords else f"is no parameter of {label!r}"
-            raise InputError(f"`{name}` is an axis of {owner!r}, but {what}. Select one value of this axis.")
+            raise InputError(
+                f"`{name}` is an axis of {owner!r}, but {what}. Select one value of `{name}` in {owner!r}."
+            )
         constant = data[name]
         data = data.drop_vars(name)
         data = data.assign({each: data[each].expand_dims({name: [constant.item()]}) for each in of_runs})

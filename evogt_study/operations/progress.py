@@ -20,7 +20,9 @@ from evogt_study.storage.files import claims_folder, parse_json, progress_file, 
 from evogt_study.storage.lease import Lease, count_active_claims, find_writer
 from evogt_study.text import escape_text, format_duration
 
-Listener = Callable[["ProgressEvent"], None]  # function that receives all progress events of a study
+Listener = Callable[["ProgressEvent"], None]
+"""Function that receives all progress events of a study."""
+BAR_WIDTH = 30  # characters of a progress bar
 DISPLAY_SECONDS = 0.2  # minimum time in seconds between two messages to the notebook
 MIN_BATCHES, MIN_SECONDS = 3, 1.0
 """Minimum number of finished batches, and of seconds after the first batch, for an estimate of the remaining time.
@@ -119,6 +121,12 @@ def format_progress(event: ProgressEvent) -> str:
     return ", ".join(words)
 
 
+def format_bar(event: ProgressEvent) -> str:
+    """Return a bar of the share of finished runs, such as "###-------"."""
+    n_full = BAR_WIDTH * (event.reused + event.done) // max(event.total, 1)
+    return "#" * n_full + "-" * (BAR_WIDTH - n_full)
+
+
 def make_notebook_display() -> Listener | None:
     """Return a listener that shows the latest event of each phase in a notebook, or None in any other process."""
     ipython = sys.modules.get("IPython")
@@ -131,7 +139,7 @@ def make_notebook_display() -> Listener | None:
     def show(event: ProgressEvent) -> None:
         nonlocal shown_at
         is_due = event.phase not in lines or event.final or time.monotonic() > shown_at + DISPLAY_SECONDS
-        lines[event.phase] = escape_text(format_progress(event))
+        lines[event.phase] = f"{format_bar(event)} {escape_text(format_progress(event))}"
         if is_due:
             shown_at = time.monotonic()
             handle.update(Pretty("\n".join(lines.values())))

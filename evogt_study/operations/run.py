@@ -391,7 +391,6 @@ class StudyRun:
         own = {*COORDINATES} if any(phase.precision for phase in self.study.phases) else set()
         returned = {name for each in records.stacks if each.role != ATTRIBUTE for name in (each.name, *each.dims)}
         for name in sorted(returned & {*own, *plan.space.names}):
-            owner = "the result of a study with [precision]" if name in own else "a dimension of the study"
-            raise errors.StudyError(
-                f"the function returned `{name}`, the name of {owner} ({self.study.file}). Rename one of them."
-            )
+            owner = "of a variable of a study with [precision]" if name in own else "of a dimension of the study"
+            message = f"the function returned `{name}`, a name that is also the name {owner} ({self.study.file})"
+            raise errors.StudyError(f"{message}. Rename the variable.")

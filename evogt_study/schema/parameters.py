@@ -165,7 +165,7 @@ def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
     """
     own = [each for each in inspect.get_annotations(kind).values() if "ClassVar" not in str(each)]
     if own and "__dataclass_fields__" not in vars(kind):
-        raise InputError(f"`{kind.__name__}` must be a dataclass to have parameters. Add @dataclass(frozen=True).")
+        raise InputError(f"`{kind.__name__}` must be a dataclass to have parameters. Add @dataclass(frozen=True)")
     found = {}
     for part in fields(kind):
         declaration = _find_declaration(kind, part) if part.init else None

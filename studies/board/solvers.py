@@ -79,7 +79,7 @@ class QuadraticElements:
         self.boxes = [data.problem.box(each) for _, each in data.problem.fields]
         self.spaces = [make_element_space(box, 2, cells, 6) for box in self.boxes]
         self.bases = [[space.interior.values, *space.interior.gradients] for space in self.spaces]
-        ends = np.cumsum([0, *(space.count for space in self.spaces)])
+        ends = np.cumsum([0, *(space.reduction.shape[1] for space in self.spaces)])
         self.parts = [slice(*pair) for pair in pairwise(ends)]
         self.size, self.rule = int(ends[-1]), self.spaces[0].interior.rule
         self.nodes = dict(zip("xyz", self.rule.nodes.T, strict=False))
@@ -141,7 +141,7 @@ class QuadraticElements:
     def march(self, final_time, steps):
         """Return the final state; the factors of Newton's matrix are kept while it converges."""
         A, dt, z, factors = SDIRK_4.matrix, final_time / steps, self.initial, None
-        gamma, rows = A[0, 0], np.repeat(self.terms.algebraic, [space.count for space in self.spaces])
+        gamma, rows = A[0, 0], np.repeat(self.terms.algebraic, [space.reduction.shape[1] for space in self.spaces])
         if rows.any():  # algebraic fields that fit the initial values
             J = self.constant.tocsr()[rows][:, rows]
             z[rows] -= splu(J.tocsc()).solve(self.residual(z, 0.0)[rows])
