@@ -260,8 +260,7 @@ class Completeness:
         return self.counts.get(Status.ok.name, 0)
 
     def describe(self) -> str:
-        """Return a line about the runs by status, such as "238 of 240 runs are ok; 1 failed, 1 diverged"."""
-        rest = [f"{count:,} {name.replace('_', ' ')}" for name, count in self.counts.items() if name != Status.ok.name]
-        if not rest:
-            return f"All {self.planned:,} runs are ok" if self.planned > 1 else "The one run is ok"
-        return f"{self.ok:,} of {self.planned:,} runs are ok; {', '.join(rest)}"
+        """Return the counts as "240 runs, 238 ok, 2 failed", or "160 points, 64 runs, 64 ok" if cases share runs."""
+        points = "" if self.points == self.planned else f"{self.points:,} points, "
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
+        return f"{points}{self.planned:,} run{'s' * (self.planned != 1)}, {counts}"

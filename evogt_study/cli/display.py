@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 import shlex
 import shutil
 import sys
@@ -64,12 +63,6 @@ def _draw_bar(event: ProgressEvent) -> None:
         click.echo(f"{CLEAR_LINE}{bar} {text}", err=True, nl=event.final)
 
 
-def format_counts(found: Completeness) -> str:
-    """Format run counts as "240 runs, 238 ok, 2 failed", or as "160 points, 64 runs, 64 ok" if cases share runs."""
-    points = "" if found.points == found.planned else f"{found.points} points, "
-    return f"{points}{found.planned} runs, " + ", ".join(f"{count} {name}" for name, count in found.counts.items())
-
-
 def format_missing(found: Completeness) -> Iterator[str]:
     """Yield lines with the number of runs that are not ok, or not run, for each axis value."""
     for axis in found.lacking:
@@ -127,20 +120,16 @@ def describe_runs_as_json(phases: Mapping[str, Completeness]) -> dict[str, Any]:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print a document as JSON in ASCII, with null for NaN and infinite numbers."""
-    click.echo(json.dumps(_to_plain(document), indent=2))
 
+    def convert(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return dict(value)
+        if not hasattr(value, "tolist") or (value.dtype.kind in "Mm" and not value.ndim):
+            return str(value)
+        return value.tolist()  # an array or a scalar of NumPy
 
-def _to_plain(value: Any) -> Any:
-    """Convert the arrays and numbers of nested values to JSON types."""
-    if isinstance(value, Mapping):
-        return {str(key): _to_plain(each) for key, each in value.items()}
-    if hasattr(value, "tolist"):  # an array or a scalar of NumPy
-        return _to_plain(str(value)) if value.dtype.kind in "Mm" and not value.ndim else _to_plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [_to_plain(each) for each in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+    finite = json.loads(json.dumps(document, default=convert), parse_constant=lambda _: None)
+    click.echo(json.dumps(finite, indent=2))
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -189,7 +178,7 @@ def print_result(
     for phase, each in found.items():
         if phase == "main" or phase in failed:
             if not as_json:
-                print_line(f"{path}{'' if phase == 'main' else f' ({phase})'}: {format_counts(each)}")
+                print_line(f"{path}{'' if phase == 'main' else f' ({phase})'}: {each.describe()}")
                 print_lines(format_messages(path, phase, each, summary.study))
             print_warning(summary.doubts[phase])
     if failed and strict:

@@ -65,20 +65,16 @@ def make_command(
     return decorate
 
 
-class _NameList(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.3
-    """Click type of a list of different names with commas."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        parts = value.split(",") if isinstance(value, str) else value
-        return tuple(dict.fromkeys(name.strip() for name in parts if name.strip()))
+def split_names(text: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the different names of a list with commas."""
+    parts = text.split(",") if isinstance(text, str) else text
+    return tuple(dict.fromkeys(name.strip() for name in parts if name.strip()))
 
 
 def option(flags: str, metavar: str, help: str, **more: Any) -> click.Option:
     """Create an option with flags such as "-o --output".  An option without a metavar is a switch."""
     if metavar.endswith(",..."):
-        more.setdefault("type", _NameList())
+        more.setdefault("type", split_names)
     elif metavar in ("PATH", "FOLDER", "STUDY.toml", "FILE.py"):
         more["type"] = PATH
     shown = more.get("default") not in (None, "", ())
@@ -122,8 +118,7 @@ SCHEDULER = (
 )
 _TYPES: Mapping[str, Mapping[str, Any]] = {
     "int | None": {"type": int}, "float | None": {"type": float}, "Sequence[str | Path]": {"multiple": True}
-}  # fmt: skip
-"""Settings of Click options, by the annotation of a field of `RunOptions`."""
+}  # fmt: skip  # settings of Click options, by the annotation of a field of `RunOptions`
 
 
 def format_option(name: str) -> str:
@@ -139,7 +134,6 @@ RUN_OPTIONS = {
     each.name: option(format_option(each.name), **each.metadata, default=each.default, **_TYPES.get(str(each.type), {}))
     for each in fields(RunOptions)
 }
-"""Options of the command line for all fields of `RunOptions`."""
 
 
 def make_run_options(given: Mapping[str, Any]) -> RunOptions:
@@ -281,20 +275,15 @@ def read_study(study_file: Path, assignments: Iterable[str] = ()) -> Study:
         study, given = Study.from_file(study_file), read_assignments(assignments)
         if not given:
             return study
-        for name, value in given.items():
-            _check_kind(study, name, value)
+        for name, value in given.items():  # a string instead of numbers, such as the wrong range "0-9"
+            texts = [each for each in (value if isinstance(value, AxisValues) else [value]) if isinstance(each, str)]
+            known = study.axes.get(name) or [study.model.constants.get(name)]
+            if texts and all(isinstance(each, Number) for each in known):
+                message = f"`{name}` has numbers in the study, got {texts[0]!r}"
+                raise InputError(f"{message}. Use for example a=5, n=10,20 or seed=0..9.")
         axes = {name: list(value) for name, value in given.items() if isinstance(value, AxisValues)}
         constants = {name: value for name, value in given.items() if name not in axes}
         return study.replace(**{key: table for key, table in (("axes", axes), ("constants", constants)) if table})
-
-
-def _check_kind(study: Study, name: str, value: Any) -> None:
-    """Raise InputError for a string instead of numbers, such as the wrong range "0-9"."""
-    text = next((each for each in (value if isinstance(value, AxisValues) else [value]) if isinstance(each, str)), None)
-    if text is None:
-        return
-    if all(isinstance(each, Number) for each in study.axes.get(name) or [study.model.constants.get(name)]):
-        raise InputError(f"`{name}` has numbers in the study, got {text!r}. Use for example a=5, n=10,20 or seed=0..9.")
 
 
 def print_unplanned(path: Path, done: FinishedRuns | None) -> None:

@@ -36,10 +36,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "store": ("status", "List or prune runs that studies no longer include."),
 }
 """Module and description of each subcommand, in the order of `evogt --help`."""
-_FUNCTIONS = {"try": "try_case", "list": "list_results"}
-"""Names of functions that differ from the names of their subcommands."""
-MAX_HELP = 100
-"""Maximum number of characters of the help text of a command from another package."""
+_FUNCTIONS = {"try": "try_case", "list": "list_results"}  # functions that differ from the names of their subcommands
+MAX_HELP = 100  # characters of the help text of a command from another package
 REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands")
 """Click commands from the entry points of installed packages."""
 

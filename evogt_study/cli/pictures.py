@@ -15,8 +15,7 @@ from evogt_study.cli.inputs import option
 from evogt_study.errors import InputError
 from evogt_study.text import escape_text, print_line
 
-MAX_INCHES = 50
-"""Maximum width and height of a figure in inches.  At 300 dots per inch, the largest image takes 900 MB."""
+MAX_INCHES = 50  # largest width and height of a figure: at 300 dots per inch, the image takes 900 MB
 
 
 def _read_numbers(example: str, sign: str, count: int | None, most: float) -> Any:
@@ -76,7 +75,6 @@ def plot(
     from evogt_study.plots.groups import PlotRequest
     from evogt_study.plots.style import FORMATS, encode_figure
 
-    catalogue.check_kind(kind)
     request = PlotRequest(slope=slope or (), notes=not caption, **options)
     base = output or file.with_name(f"{file.stem}.png")
     form = base.suffix.lower().removeprefix(".")

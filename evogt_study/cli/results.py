@@ -125,7 +125,7 @@ def _print_verification(made: Verification, as_json: bool, rerun: int) -> dict[s
 
     phases = {phase: count_status(data) for phase, data in made.phases.items()}
     if not as_json:
-        display.print_lines(f"{made.path} ({phase}): {display.format_counts(found)}" for phase, found in phases.items())
+        display.print_lines(f"{made.path} ({phase}): {found.describe()}" for phase, found in phases.items())
         display.print_lines(f"  computed again: {line}" for line in made.recomputed)
         display.print_lines(f"  wrong: {line}" for line in made.findings)
         display.print_lines([f"  {made.left_out}"] if made.left_out else [])

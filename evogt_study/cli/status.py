@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from evogt_study.results.finished import StoreContent
     from evogt_study.study.study import Study
 
-_WATCH_SECONDS = 5.0
-"""Time in seconds between two updates of `evogt status --watch`.  A result of a thousand runs takes 0.1 s."""
-PAGE_SECONDS = 60.0
-"""Minimum time in seconds between two HTML pages of `evogt status --watch`."""
+_WATCH_SECONDS, PAGE_SECONDS = 5.0, 60.0  # time between two updates of `evogt status --watch`, and of its page
 
 
 @inputs.make_command([inputs.argument("file", "FILE")], [
@@ -105,7 +102,7 @@ def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], ht
             {"result": str(path), **state, "unplanned": unplanned, "phases": display.describe_runs_as_json(found)}
         )
     for phase, each in {} if as_json else found.items():
-        print_line(f"{path} ({phase}): {display.format_counts(each)}")
+        print_line(f"{path} ({phase}): {each.describe()}")
         display.print_lines(
             [*display.format_missing(each), *display.format_messages(path, phase, each, study_text), *software[phase]]
         )
@@ -152,7 +149,7 @@ def list_results(folder: Path, where: str, as_json: bool) -> None:
         body = [
             [
                 str(each.path), f"{each.date[:10]} {each.date[11:16]}",
-                display.format_counts(each.runs) + ("" if each.is_finished else ", not finished"),
+                each.runs.describe() + ("" if each.is_finished else ", not finished"),
                 " x ".join(f"{size} {name}" for name, size in each.axes.items()),
             ]
             for each in results

@@ -16,10 +16,8 @@ from evogt_study.text import print_line, print_text
 if TYPE_CHECKING:
     import xarray as xr
 
-_ANY_AXIS = "the one there is"
-"""Value of the option `--orders` without an axis, which no axis can have as its name."""
+_ANY_AXIS = "the one there is"  # value of `--orders` without an axis, which no axis can have as its name
 STATISTICS_OPTIONS = "variables over at statistics units method confidence min_units missing pilot as_json"
-"""Names of the options of `evogt summary` that affect the statistics."""
 
 
 @inputs.make_command([inputs.RESULT_FILE], {

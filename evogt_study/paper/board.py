@@ -18,8 +18,7 @@ from evogt_study.errors import InputError
 from evogt_study.paper.published import OWN, Results, read_csv
 
 MEASURES = ["unknowns", "error", "error_joint", "seconds"]
-ROWS = "<!-- all rows -->"
-"""Separator between the summary and the tables of the problems, for pages that include only one part."""
+ROWS = "<!-- all rows -->"  # between the summary and the tables of the problems, for pages that include one part
 SUMMARY = (
     "problem", "published best", "gtransnet: error", "in one norm", "CPU s", "best other: error in no more seconds",
     "gtransnet over best other", "fastest other: CPU s for no more error", "error of reference",

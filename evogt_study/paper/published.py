@@ -24,10 +24,8 @@ from evogt_study.errors import InputError
 from evogt_study.pde.methods.declarations import VARIABLES
 from evogt_study.schema.variables import Status, to_status
 
-KNOWN = "known_differences"
-"""Name of the CSV file that explains the known differences."""
-CLAIM_FILES = ("reference_tolerance", "cross_grid", "allen_cahn_reference", "claims")
-"""Names of the CSV files with numbers from the text, which `CLAIMS` computes."""
+KNOWN = "known_differences"  # name of the CSV file that explains the known differences
+CLAIM_FILES = ("reference_tolerance", "cross_grid", "allen_cahn_reference", "claims")  # numbers that `CLAIMS` computes
 TABLES = (
     "oscillatory_1d", "target_1d", "p1_fem", "feature_count", "conditioning", "threshold", "quadrature",
     "temporal_convergence", "reference_tolerance", "space_time_diagnostic", "operator_2d", "nonseparable_2d",
@@ -46,8 +44,7 @@ RENAMED = {
 }  # fmt: skip
 """Names of studies by the value of the label `study`."""
 OWN = "gtransnet"
-VECTOR_DIMS = ("mode", "node")
-"""Names of the dimensions of vectors that a run returns."""
+VECTOR_DIMS = ("mode", "node")  # dimensions of vectors that a run returns
 UNRESOLVED = 2.22e-16  # tab:diagnostics: sigma_min(M_q) <= eps_mach sigma_max(M_q)
 Results = Mapping[str, xr.Dataset]
 """Mapping from the name of a study, or "NAME/pilot" for its pilot, to the result."""
@@ -169,7 +166,7 @@ def judge_value(published: str, computed: float | str, measure: Measure = Measur
 
 
 class ComputedNumber(NamedTuple):
-    """ComputedNumber number or string, with the numbers of ok and planned runs."""
+    """Computed number or string, with the numbers of ok and planned runs."""
 
     value: float | str
     n_ok: int
@@ -203,10 +200,6 @@ def _count_unresolved(resolution: xr.DataArray) -> float:
     return float((resolution <= UNRESOLVED).sum())
 
 
-def _compute_order(before: xr.DataArray, error: xr.DataArray) -> float:
-    return math.log2(float(before) / float(error))
-
-
 def _read_choice(gamma: xr.DataArray, keys: xr.DataArray, status: xr.DataArray) -> ComputedNumber:
     """Return the chosen gamma as a string, so that the comparison is exact, and the run counts of its pilot."""
     planned = keys != ""
@@ -232,10 +225,6 @@ def _compute_ratio(errors: xr.DataArray) -> float:
 def _count_smallest(*errors: xr.DataArray) -> float:
     means = [each.mean("seed") for each in errors]
     return float(sum(int((each.sel(dictionary=OWN) <= each.min("dictionary")).sum()) for each in means))
-
-
-def _count_decays(increments: xr.DataArray) -> float:
-    return float((increments <= 0.0).sum())
 
 
 def _find_largest(*values: xr.DataArray) -> float:
@@ -281,7 +270,9 @@ CLAIMS: Mapping[str, tuple[Function, *tuple[str, ...]]] = {
     "identity-mass defect, largest of all runs": (
         _find_largest, "oscillatory_1d mass_defect", "threshold mass_defect"
     ),
-    "runs with a monotone decay of the energy": (_count_decays, "allen_cahn_2d energy_increment"),
+    "runs with a monotone decay of the energy": (
+        lambda increments: float((increments <= 0.0).sum()), "allen_cahn_2d energy_increment"
+    ),
     "mean error of gaussian_rf over gtransnet, three dimensions": (_compute_ratio, "nonseparable_3d error"),
     "setups in which gtransnet has the smallest mean error": (
         _count_smallest, *(f"{study} error" for study in _COMPARED)
@@ -359,7 +350,8 @@ def find_calculation(row: Row, results: Results | None = None) -> tuple[Function
         return function, [StudyVariable(study, "raw_resolution", labels)]
     if variable == "observed_order":  # in the paper, the step size halves from row to row
         before = {**labels, "dt": repr(2.0 * float(labels["dt"]))}
-        return _compute_order, [StudyVariable(study, "coefficient_error", each) for each in (before, labels)]
+        pair = [StudyVariable(study, "coefficient_error", each) for each in (before, labels)]
+        return lambda coarse, fine: math.log2(float(coarse) / float(fine)), pair
     return partial(compute_statistic, statistic=labels.get("statistic", "mean")), [
         StudyVariable(study, variable, labels)
     ]

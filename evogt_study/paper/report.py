@@ -37,8 +37,7 @@ PHRASES = {
     Verdict.same_order: ("in order of magnitude",) * 2,
     Verdict.differs: ("differs", "differ"),
 }
-CLEAR_LABELS = frozenset({"dictionary", "method", "problem", "variable", "statistic"})
-"""Names of labels with values that are clear without the name."""
+CLEAR_LABELS = {"dictionary", "method", "problem", "variable", "statistic"}  # values are clear without these names
 
 
 @dataclass(frozen=True)

@@ -135,13 +135,8 @@ def draw_dependence(data: xr.Dataset, variable: str, request: PlotRequest) -> Pl
         bare = data.assign({variable: choice.broadcast_like(data["run_status"]).astype(float)})
         chosen = (_group_along(bare, variable, request).values == 1.0).any(axis=-1)
         for axes, across, up, here in zip(canvas.axes, numbers, medians, chosen, strict=True):
-            ring: Any = {
-                "markersize": 9.0,
-                "markerfacecolor": "none",
-                "markeredgecolor": "black",
-                "markeredgewidth": 1.2,
-            }
-            axes.plot(across[here], up[here], marker="o", linestyle="none", zorder=4, gid="chosen", **ring)
+            ring: Any = {"markersize": 9.0, "markerfacecolor": "none", "markeredgewidth": 1.2}
+            axes.plot(across[here], up[here], "o", color="black", zorder=4, gid="chosen", **ring)
     canvas.add_series_legend(runs, *references)
     notes = [runs.list_incomplete(groups.MAX_LISTED), "" if choice is None else "ring: the pilot's choice"]
     if runs.largest > 1:
@@ -463,7 +458,7 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> Array:
         return np.zeros(0)
     effects, limits, p = (cell[name].values for name in ("over_leader", "over_leader_ci", "p_over_leader"))
     leader, neutral = str(cell["leader"].item()), 1.0 if cell.attrs["scale"] == RATIO else 0.0
-    names, drawn = list_labels(cell, str(cell.attrs["dim"])), list[Array]()
+    names, drawn = list_labels(cell, str(cell.attrs["dim"])), [np.zeros(0)]
     for number, name in enumerate(names):
         colour, _, marker = style.choose_series_style(number)
         look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": "none"}
@@ -477,7 +472,7 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> Array:
             inside = colour if p[number] <= 1.0 - cell.attrs["confidence"] + 1e-12 else "white"
             axes.plot(effects[[number]], [height], markersize=4.0, gid="effect", markerfacecolor=inside, **look)
             drawn.append(effects[[number]])
-    return np.concatenate([np.zeros(0), *drawn])
+    return np.concatenate(drawn)
 
 
 def compare_axis(data: xr.Dataset, variable: str, request: PlotRequest) -> xr.Dataset:

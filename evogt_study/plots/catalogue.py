@@ -56,7 +56,8 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
 
 def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -> PlottedFigure:
     """Draw a plot of one kind.  If the figure has no footnote, the caption has it."""
-    check_kind(kind)
+    if kind not in KINDS:
+        raise name_error("KIND", kind, KINDS)
     request = request or PlotRequest()
     look = request.title, request.xlabel, request.ylabel, request.size, request.xscale, request.yscale
     if request.ax is not None and look != ("", None, None, None, None, None):
@@ -74,12 +75,6 @@ def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -
     title = plot.title.replace(variable, variable.replace("_", " "), 1)
     title, caption = title[:1].upper() + title[1:], "  ".join(filter(None, [plot.caption, more]))
     return replace(plot, name=prefix + (variable if kind == "time_series" else kind), title=title, caption=caption)
-
-
-def check_kind(kind: str | None) -> None:
-    """Raise InputError for an unknown kind of plot."""
-    if kind is not None and kind not in KINDS:
-        raise name_error("KIND", kind, KINDS)
 
 
 def list_numbers(data: xr.Dataset) -> list[str]:
@@ -132,10 +127,6 @@ def _has_distribution(data: xr.Dataset, variable: str, request: PlotRequest) -> 
     return any(data.sizes[name] > 1 for name in over) or not _list_numeric_axes(data, variable, request)
 
 
-def _has_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
-    return bool({*find_drawn_dimensions(data)} & {*data[variable].dims} - {*request.at})
-
-
 def _has_rank(data: xr.Dataset, variable: str, request: PlotRequest) -> bool:
     """Return True if the runs have an error and at least three different ranks."""
     if variable != "error" or "rank" not in list_numbers(data):
@@ -163,7 +154,10 @@ KINDS: Mapping[str, PlotKind] = {
     "distribution": PlotKind(axis_plots.draw_distribution, _has_distribution),
     "dependence": PlotKind(axis_plots.draw_dependence, lambda *given: len(_list_numeric_axes(*given)) > 0),
     "heat_map": PlotKind(axis_plots.draw_heat_map, lambda *given: len(_list_numeric_axes(*given)) > 1),
-    "trend": PlotKind(axis_plots.draw_trend, _has_trend),
+    "trend": PlotKind(
+        axis_plots.draw_trend,
+        lambda data, name, request: bool({*find_drawn_dimensions(data)} & {*data[name].dims} - {*request.at}),
+    ),
     "time_series": PlotKind(array_plots.draw_time_series, array_plots.is_time_series, of_arrays=True),
     "spectrum": PlotKind(array_plots.draw_spectrum, _is_spectrum, of_arrays=True),
     "scatter": PlotKind(axis_plots.draw_scatter, _has_rank),

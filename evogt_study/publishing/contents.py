@@ -30,12 +30,7 @@ from evogt_study.study.model import PublicationTable
 from evogt_study.study.reading import SourceLocation
 from evogt_study.study.study import Study
 
-TEXT_KEYS = frozenset({"name", "title", "source", "publication"})
-"""Keys of a study whose texts never name files."""
-SPDX = "https://spdx.org/licenses/"
-_PACKAGE = "evogt-study"
-NON_PACKAGES = frozenset({"python", "blas"})
-"""Names in the recorded versions that are not packages of pip."""
+TEXT_KEYS = frozenset({"name", "title", "source", "publication"})  # keys of a study whose texts never name files
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +95,9 @@ def collect_deposit(paths: Sequence[Path], title: str = "") -> Deposit:
         created=max(each["date_created"] for each in known)[:10],
         description=" ".join(dict.fromkeys(each.get("summary", "") for each in known)),
         keywords=list(dict.fromkeys(words)),
-        license_address=publication.license if "://" in publication.license else SPDX + publication.license,
+        license_address=publication.license
+        if "://" in publication.license
+        else f"https://spdx.org/licenses/{publication.license}",
     )
 
 
@@ -190,7 +187,8 @@ def list_requirements(study: DepositedStudy) -> str:
                 modules.add(node.module.partition(".")[0])
     packages = packages_distributions() if modules else {}
     imported = {name for module in modules for name in packages.get(module, ())}
-    waiting, pinned = sorted({_PACKAGE, *imported, *(set(recorded) - NON_PACKAGES)}), dict[str, str]()
+    # Python and BLAS are not packages of pip
+    waiting, pinned = sorted({"evogt-study", *imported, *recorded} - {"python", "blas"}), dict[str, str]()
     while waiting:
         name = canonicalize_name(waiting.pop())
         if name in pinned:

@@ -7,7 +7,6 @@ writes the folder atomically.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,14 +29,11 @@ from evogt_study.text import escape_text
 _DECLARATION = "bagit.txt"
 PAYLOAD = "data"
 MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
-# sha256sum writes "*" before the names of binary files
-_MANIFEST_LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(.+)")
 LINE = "\n"
 MEDIA_TYPES = {
     ".nc": "application/x-netcdf", ".toml": "application/toml", ".py": "text/x-python", ".html": "text/html",
     ".txt": "text/plain", ".md": "text/markdown", ".cff": "application/yaml",
 }  # fmt: skip
-"""Media types by suffix of the file name."""
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
@@ -278,8 +274,7 @@ def check_bag(folder: Path) -> Iterator[str]:
             f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {_DECLARATION}"
         )
     # includes links, pipes and devices, without following links
-    below = (Path(root, name) for root, folders, names in os.walk(folder) for name in (*folders, *names))
-    known = sorted(path for path in below if path.is_symlink() or not path.is_dir())
+    known = sorted(path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     files = {path.relative_to(folder).as_posix(): path for path in known}
     for path, whole in files.items():
         if whole.is_symlink() or not whole.is_file():
@@ -304,7 +299,8 @@ def check_bag(folder: Path) -> Iterator[str]:
 def _read_manifest(folder: Path, name: str) -> dict[str, str]:
     """Read the checksums of a manifest by path.  RFC 8493 escapes %, CR and LF in paths.  Raises ResultError."""
     lines = read_text(folder / name, "the manifest", ResultError, folder).splitlines()
-    found = [_MANIFEST_LINE.fullmatch(line) for line in lines if line.strip()]
+    # sha256sum writes "*" before the names of binary files
+    found = [re.fullmatch(r"([0-9a-fA-F]{64})[ \t]+\*?(.+)", line) for line in lines if line.strip()]
     if None in found:
         raise ResultError(f"{folder / name} must list checksums and paths on all lines. Copy the deposit again.")
     # some programs write checksums in capitals

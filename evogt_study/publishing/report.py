@@ -41,26 +41,16 @@ from evogt_study.schema.variables import MAIN, RUN_METADATA, list_accuracy_warni
 from evogt_study.study.case_space import join_names
 from evogt_study.text import escape_text
 
-_MAX_SETUPS = 12
-"""Maximum number of setups with a sentence about the comparison."""
-MAX_ROWS, MAX_TABLES, MAX_FIGURES = 60, 12, 12
-MAX_SAMPLE_POINTS = 12
-MAX_CHARACTERS = 200  # characters
-DPI = 144.0
-"""Pixels per inch of images inside figures, for pages that show figures at twice the size of print."""
+MAX_ROWS, MAX_CHARACTERS = 60, 200  # rows of a table, and characters of a text
+MAX_TABLES = MAX_FIGURES = MAX_SAMPLE_POINTS = MAX_PROBLEMS = 12
+_MAX_SETUPS = 12  # setups with a sentence about the comparison
+DPI = 144.0  # pixels per inch of images inside figures, for pages that show figures at twice the size of print
 _PATH = re.compile(r"\S*[/\\](\S+)")
 PROVENANCE: Mapping[str, str] = {
-    "date_created": "date",
-    "product_version": "evogt-study",
-    "git_revision": "revision",
-    "git_dirty": "uncommitted changes",
-    "versions": "versions",
-    "platform": "platform",
-    "cpu": "processor",
-}
+    "date_created": "date", "product_version": "evogt-study", "git_revision": "revision",
+    "git_dirty": "uncommitted changes", "versions": "versions", "platform": "platform", "cpu": "processor",
+}  # fmt: skip
 """Attributes of a result in the provenance on a page, with their names on the page."""
-MAX_PROBLEMS = 12
-"""Maximum number of problems of an axis that a page describes."""
 
 
 class ReportTable(NamedTuple):

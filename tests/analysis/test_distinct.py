@@ -94,7 +94,7 @@ def test_the_status_of_runs_counts_them_once(tmp_path, result_of):
     data["run_status"].loc[{"dictionary": "transnet", "seed": 1}] = Status.failed
     data["run_message"].loc[{"dictionary": "transnet", "seed": 1}] = "no luck"
     made = count_status(data)
-    assert made.describe() == "5 of 6 runs are ok; 1 failed"
+    assert made.describe() == "8 points, 6 runs, 5 ok, 1 failed"
     assert [(each.text, each.count) for each in made.messages] == [("no luck", 1)]
     assert {each.axis: list(each.values) for each in made.lacking} == {
         "dictionary": [("transnet", 1, 2)], "N1": [("24", 1, 4), ("48", 1, 4)], "seed": [("1", 1, 3)],

@@ -119,10 +119,10 @@ MANY_NUMBERS = f"def method(a, seed=0):\n    return {{f'n{{i:02}}': a + i for i 
 GAIN = "def method(seed, a, b, d, gain):\n    return {'score': gain * a + b + seed, 'name': f'{d}'}\n"
 PAGES = {  # axes, source, texts, number of figures
     "all failed": ('[axes]\nkind = ["bad"]\nN = [10]\nseed = [0, 1]\n', None, ["No run has a number."], 0),
-    "one run": ('[axes]\nseed = [0]\n[constants]\nkind = "fast"\nN = 10\n', None, ["The one run is ok"], 2),
-    "one seed": ('[axes]\nkind = ["fast", "slow"]\nN = [10, 20]\nseed = [0]\n', None, ["All 4 runs are ok"], 2),
+    "one run": ('[axes]\nseed = [0]\n[constants]\nkind = "fast"\nN = 10\n', None, ["1 run, 1 ok"], 2),
+    "one seed": ('[axes]\nkind = ["fast", "slow"]\nN = [10, 20]\nseed = [0]\n', None, ["4 runs, 4 ok"], 2),
     "constants": ("[axes]\na = [1, 2, 3]\nb = [1, 2]\nd = ['p', 'q']\nseed = [0, 1]\n[constants]\ngain = 0.5\n", GAIN,
-                  ["All 24 runs are ok", "1 constants gain", "Put them beside the study file."], 3),
+                  ["24 runs, 24 ok", "1 constants gain", "Put them beside the study file."], 3),
     "many numbers": ("[axes]\na = [1, 2]\nseed = [0, 1]\n", MANY_NUMBERS,
                      ["Not shown: n12, n13. evogt summary own.nc --variable NAME prints each."], 2),
     "no seed": ("[axes]\na = [1, 2]\n", MANY_NUMBERS, ["evogt summary own.nc --variable NAME --over none prints"], 1),
@@ -153,10 +153,10 @@ def test_the_pilot_has_a_section_and_folders_of_the_author_are_private(with_pilo
     page = Page(text)
     assert "Pilot" in [name for _, name in page.headings]
     assert "gamma, which follows dictionary" in page.text
-    assert "All 10 runs are ok" in page.text  # without the points that have no candidate
+    assert "10 runs, 10 ok" in page.text  # without the points that have no candidate
     assert ("somebody" in text, "chosen.toml" in text) == (False, True)
     running = Page(report(with_pilot, {"pilot": read_result(with_pilot)["pilot"]}))
-    assert "The pilot is not finished. All 10 runs are ok." in running.text
+    assert "The pilot is not finished. 10 runs, 10 ok." in running.text
     assert running.all("img")
 
 
