@@ -122,11 +122,7 @@ _TYPES: Mapping[str, Mapping[str, Any]] = {
 
 
 def format_option(name: str) -> str:
-    """Convert the name of a field of `RunOptions` to an option of the command line.
-
-    >>> format_option("run_timeout")
-    '--run-timeout'
-    """
+    """Convert the name of a field of `RunOptions` to an option such as "--run-timeout"."""
     return "--" + name.replace("_", "-")
 
 

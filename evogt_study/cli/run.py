@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evogt_study.cli import display, inputs
-from evogt_study.cli.inputs import option
+from evogt_study.cli.inputs import RUN_OPTIONS, option
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import find_complete_result
@@ -29,20 +29,17 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
 
 
-_FIELDS = inputs.RUN_OPTIONS
-
-
 @inputs.make_command([inputs.STUDY_FILE, inputs.ASSIGNMENTS], {
     "Result and reuse": [
-        inputs.OUTPUT, _FIELDS["reuse_from"], _FIELDS["reuse_old_code"], _FIELDS["retry_failed"],
-        _FIELDS["rerun_outdated"],
+        inputs.OUTPUT, RUN_OPTIONS["reuse_from"], RUN_OPTIONS["reuse_old_code"], RUN_OPTIONS["retry_failed"],
+        RUN_OPTIONS["rerun_outdated"],
     ],
     "Workers and clusters": [
-        _FIELDS["workers"], _FIELDS["memory_limit"], *inputs.SCHEDULER,
+        RUN_OPTIONS["workers"], RUN_OPTIONS["memory_limit"], *inputs.SCHEDULER,
         option("--task", "I/N", "Run as task I of N of an array.  Tasks need only a common folder."),
     ],
     "Limits": [
-        _FIELDS["run_timeout"], _FIELDS["max_failures"],
+        RUN_OPTIONS["run_timeout"], RUN_OPTIONS["max_failures"],
         option("--time-limit", "TIME",
                "Stop after this time and keep finished runs.  Use 90 (seconds), 30m, 11h30m or 2d."),
     ],

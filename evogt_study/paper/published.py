@@ -83,7 +83,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Entry(Row):
-    """Published number with the computed number and the verdict.  `known` explains a known difference."""
+    """Published number with the computed number and the verdict.  `known` explains a known difference, or is ""."""
 
     computed: float | str
     measure: Measure
@@ -101,14 +101,9 @@ class Entry(Row):
         return (self.computed - published) / abs(published)
 
     @property
-    def is_known(self) -> bool:
-        """True if the list of known differences explains the difference of the numbers."""
-        return self.verdict is Verdict.differs and bool(self.known)
-
-    @property
     def agrees(self) -> bool:
         """True if the computed number agrees with the published number, or the difference is known."""
-        return self.verdict is not Verdict.differs or self.is_known
+        return bool(self.known) or self.verdict is not Verdict.differs
 
 
 def to_number(text: str) -> float | None:
@@ -442,10 +437,7 @@ class KnownDifference:
 
 
 def read_known_differences(folder: Path) -> list[KnownDifference]:
-    """Read the list of known differences from its CSV file.  Raises InputError for an unknown file name.
-
-    The columns are file, entries (such as "k=8; statistic=mean"), computed and explanation.
-    """
+    """Read the known differences.  A cell of `entries` has labels such as "k=8; statistic=mean"."""
     path, found = folder / f"{KNOWN}.csv", []
     for row in read_csv(path, "file", "entries", "computed", "explanation"):
         if row["file"] not in TABLES:

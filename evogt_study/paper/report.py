@@ -105,7 +105,7 @@ def judge_results(rows: Sequence[Row], known: Sequence[KnownDifference], results
     conclusion = f"{counts}; {summarise(entries)}"
     if len(entries) < len(rows):
         conclusion += f"\n{len(rows) - len(entries)} published numbers belong to other studies"
-    holds = all(entry.agrees for entry in entries) and not failures
+    holds = not failures and all(entry.agrees for entry in entries)
     return Reproduction(to_terminal(entries), files, conclusion, holds)
 
 
@@ -161,7 +161,7 @@ def summarise(entries: Sequence[Entry]) -> str:
         for verdict, phrases in PHRASES.items()
         if numbers[verdict] or verdict is Verdict.all_digits
     ]
-    known = sum(entry.is_known for entry in entries)
+    known = sum(bool(entry.known) for entry in entries)
     unexplained = numbers[Verdict.differs] - known
     if not numbers[Verdict.differs]:
         parts.append("none differs")
@@ -205,7 +205,7 @@ def sort_disagreements(entries: Sequence[Entry]) -> list[Entry]:
     order = [Verdict.differs, Verdict.one_unit, Verdict.same_order]
     rest = [entry for entry in entries if entry.verdict in order]
     # entries with equal keys stay in the order of the paper
-    return sorted(rest, key=lambda entry: (order.index(entry.verdict), entry.is_known))
+    return sorted(rest, key=lambda entry: (order.index(entry.verdict), bool(entry.known)))
 
 
 def list_explanations(entries: Sequence[Entry]) -> list[str]:
@@ -288,7 +288,7 @@ def _describe_outcome(entry: Entry, notes: Sequence[str]) -> list[str]:
     """Return the cells "published" to "runs" of an entry, and the number of the explanation in the verdict."""
     difference = entry.relative_difference
     relative = _format_power(difference, "+.1e") if math.isfinite(difference) else "—"
-    verdict = f"{entry.verdict} (known)" if entry.is_known else str(entry.verdict)
+    verdict = f"{entry.verdict} (known)" if entry.known else str(entry.verdict)
     if entry.measure is Measure.bound and entry.verdict is Verdict.all_digits:
         verdict = "within the printed bound"
     known = " ".join(entry.known.split())

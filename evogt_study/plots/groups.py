@@ -66,7 +66,10 @@ class AxisRole:
     def describe(self, number: int) -> str:
         """Return one value of the axis with its name, such as "N = 40", but a string without the name."""
         value = self.values[number]
-        return f"{self.name} = {value}" if self.name and _is_number(value) else value
+        with suppress(ValueError):
+            float({"true": "1", "false": "0"}.get(value, value))
+            return f"{self.name} = {value}" if self.name else value
+        return value
 
     def list_values(self) -> str:
         """Return the name and all values of the axis, such as "dictionary = transnet, gtransnet"."""
@@ -402,11 +405,3 @@ def make_label(array: xr.DataArray) -> str:
 def _add_units(text: str, array: xr.DataArray) -> str:
     units = str(array.attrs.get("units", ""))
     return text if units in ("", "1") or array.dtype.kind in "OUSb" else f"{text} ({to_drawable(units)})"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return text in ("true", "false")
-    return True
