@@ -206,7 +206,7 @@ class ResultDiff:
         return pd.DataFrame(rows)
 
     def document(self) -> dict[str, Any]:
-        """Return the comparison in JSON types."""
+        """Return the differences as a mapping of JSON types."""
         own = {name: each for name, each in vars(self).items() if name not in ("paths", "differences")}
         variables = [
             {"name": each.name, "runs": len(each.pairs), "example": each.describe("in A", "in B")}

@@ -123,7 +123,7 @@ def _merge_runs(sources: Sequence[RunsOfResult], study: Study | None) -> JoinedR
 
 
 def _write_joined(output: Path, join: Callable[[], JoinedRuns]) -> None:
-    """Join results and write a new file.  Raises ResultError if the file exists with other runs."""
+    """Join results and write a new file.  Raises ResultError if `output` exists and holds other runs."""
     check_result_place(output)
     with lock_result(output) as check_alone:
         whole, tables = join()

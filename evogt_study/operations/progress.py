@@ -85,7 +85,7 @@ class Progress:
         self.marks: deque[tuple[float, int, float]] = deque()
 
     def add(self, done: int, failed: int, run_seconds: float = 0.0, workers: int = 1) -> None:
-        """Add finished runs to the counts and report an event.  `run_seconds` is the total time of the runs."""
+        """Add finished runs to the counts and report a progress event.  `run_seconds` is the total time of the runs."""
         now = time.perf_counter()
         self.done, self.failed, self.batches = self.done + done, self.failed + failed, self.batches + 1
         self.first, self.workers, self.run_seconds = min(self.first, now), workers, self.run_seconds + run_seconds

@@ -56,7 +56,7 @@ class DepositedStudy:
 
 @dataclass(frozen=True, eq=False)
 class Deposit:
-    """Results of a deposit, with its title, creators, license and other metadata."""
+    """Results of a deposit, with its title, creators, licence and other metadata."""
 
     title: str
     publication: PublicationTable

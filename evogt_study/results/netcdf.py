@@ -351,7 +351,7 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
 
 @contextmanager
 def open_phases(path: Path) -> Iterator[dict[str, xr.Dataset]]:
-    """Open the runs of each phase.  Values are read on access, which raises ResultError for damage."""
+    """Open the runs of each phase.  Values are read on access.  Raises ResultError for a damaged value."""
     # locked until it is closed: if a file is open twice, the first close frees memory that HDF5 needs for strings of
     # variable length (netcdf4-python issue 1444)
     with HDF5_LOCK, ExitStack() as open_:

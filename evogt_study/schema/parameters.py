@@ -1,4 +1,4 @@
-"""Declare parameters, also by the fields of a dataclass, and create readers that convert raw values."""
+"""Declare parameters one by one or as fields of a dataclass, and create readers of raw values."""
 
 from __future__ import annotations
 
