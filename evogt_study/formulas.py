@@ -55,7 +55,7 @@ _MAX_DEGREE = 256
 MAX_DIGITS = 300
 """Maximum number of digits of an exact number, which is the range of a double."""
 _MAX_CONSTANT = 1e100
-"""Maximum absolute value of a constant, whose square does not overflow."""
+"""Maximum absolute value of a constant.  Its square does not overflow.  Exact arithmetic on 9**9**9 would not end."""
 MAX_PRODUCT_EXPONENT = 8
 """Maximum exponent of a power that is computed as a product, because products of small integers are exact.  For
 8,000 values, the product takes 0.8 times as long as np.power at exponent 8, and 1.3 times at exponent 12."""
@@ -127,10 +127,7 @@ class _Part(NamedTuple):
 
 
 class _Translation:
-    """Translation of a syntax tree into a symbolic expression.
-
-    A constant above `_MAX_CONSTANT` is an error, because exact arithmetic on numbers such as 9**9**9 would not end.
-    """
+    """Translation of a syntax tree into a symbolic expression, without constants above `_MAX_CONSTANT`."""
 
     def __init__(self, text: str, key: str) -> None:
         self.text, self.key = text, key
@@ -175,15 +172,12 @@ class _Translation:
         return _Part(sympy.Rational(written), float(value))  # with exact numbers, such as 9/20 for 0.45, terms cancel
 
     def combine(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> _Part:
+        degree = max(left.degree, right.degree) if operator in (add, sub) else left.degree + right.degree
         if operator is pow and right.value is not None:
             if not abs(right.value) <= MAX_EXPONENT:
                 raise self.refuse(f"an exponent outside -{MAX_EXPONENT} to {MAX_EXPONENT}")
             if left.value == 0 and right.value < 0:
                 raise self.refuse("a division by zero")
-        degree = left.degree + right.degree
-        if operator in (add, sub):
-            degree = max(left.degree, right.degree)
-        elif operator is pow and right.value is not None:
             degree = left.degree * max(1, math.ceil(abs(right.value)))
         if degree > _MAX_DEGREE:
             raise self.refuse(f"powers and products of degree above {_MAX_DEGREE}")
@@ -221,13 +215,11 @@ class _Translation:
             raise self.refuse(f"{name!r} with {len(node.args) + len(node.keywords)} arguments")
         argument = self.translate(node.args[0])
         symbolic, numerical = FUNCTIONS[name]
-        if name == "log" and argument.value is not None:  # SymPy would restore the power from an exact number
-            value = self.compute_constant(numerical, argument.value)
-            return _Part(sympy.Float(value), value)
         if argument.value is None:
             return self.make_part(symbolic(argument.expression), 1)
         value = self.compute_constant(numerical, argument.value)  # before SymPy, which would expand exp(1e9*log(7))
-        return _Part(symbolic(argument.expression), value)
+        # SymPy would restore the power from the logarithm of an exact number
+        return _Part(sympy.Float(value) if name == "log" else symbolic(argument.expression), value)
 
     def compute_constant(self, function: Callable[..., Any], *arguments: Any) -> float:
         try:
@@ -250,20 +242,14 @@ def _describe_node(node: ast.AST) -> str:
 
 
 def evaluate_formula(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
-    """Evaluate an expression for numbers or arrays as `values` of its symbols.
-
-    Raises FormulaError for an operation without a numerical counterpart, such as an unevaluated derivative.
-    """
+    """Evaluate an expression for numbers or arrays.  An operation that NumPy lacks raises FormulaError."""
     return compile_formulas((expression,), {})(values)[0]
 
 
 def compile_formulas(
     expressions: tuple[sympy.Expr, ...], parameters: Mapping[str, float]
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
-    """Return a function that evaluates the expressions for the values of all symbols except `parameters`.
-
-    Parts that depend only on `parameters` are computed only once.  Raises FormulaError like `evaluate_formula`.
-    """
+    """Return a function of the other symbols that evaluates the expressions, and computes constant parts only once."""
     return _compile_operations(expressions, tuple(parameters), *parameters.values())
 
 

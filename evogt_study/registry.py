@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -78,12 +79,9 @@ def read_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
     from importlib.metadata import PackageNotFoundError, distribution
 
     found: dict[str, dict[str, EntryPoint]] = {}
-    try:
-        entries: Any = distribution(DISTRIBUTION).entry_points
-    except PackageNotFoundError:
-        return found
-    for entry in entries:
-        found.setdefault(entry.group, {})[entry.name] = entry
+    with suppress(PackageNotFoundError):
+        for entry in distribution(DISTRIBUTION).entry_points:
+            found.setdefault(entry.group, {})[entry.name] = entry
     return found
 
 
@@ -96,17 +94,13 @@ def find_entry_points(group: str, name: str | None = None) -> EntryPoints:
 
 
 def make_lazy_import(package: str, file: str) -> Callable[[str], Any]:
-    """Return a module function ``__getattr__`` that imports a public name of `package` at its first use.
-
-    The imports in the block ``if TYPE_CHECKING`` of `file` define the public names.
-    """
+    """Return a module function ``__getattr__`` that imports the names which `file` imports for type checkers."""
 
     @cache
     def read_homes() -> Mapping[str, str]:
-        nodes = [
-            node for node in ast.walk(ast.parse(Path(file).read_text("utf-8"))) if isinstance(node, ast.ImportFrom)
-        ]
-        return {alias.name: str(node.module) for node in nodes for alias in node.names}
+        nodes = ast.walk(ast.parse(Path(file).read_text("utf-8")))
+        imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        return {alias.name: str(node.module) for node in imports for alias in node.names}
 
     def import_name(name: str) -> Any:
         home = None if name.startswith("_") else read_homes().get(name)

@@ -372,10 +372,7 @@ class _CheckedFile(SourceFileLoader):
 
 def _check_not_standard(module: str, reference: str, path: Path = Path()) -> None:
     """Raise StudyError if the name or the path of a module belongs to Python's standard library."""
-    is_installed = {*path.parts} & {
-        "site-packages",
-        "dist-packages",
-    }  # these may be inside its folder
+    is_installed = {*path.parts} & {"site-packages", "dist-packages"}  # these may be inside its folder
     is_beside = path.is_relative_to(sysconfig.get_path("stdlib")) and not is_installed
     if is_beside or module.partition(".")[0] in {*sys.stdlib_module_names, *sys.builtin_module_names} - {"__main__"}:
         raise StudyError(

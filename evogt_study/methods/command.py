@@ -243,10 +243,7 @@ def _fill_in(text: str, values: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=64)
 def parse_shell(command: str) -> tuple[str, Sequence[str]]:
-    """Return shell text with `"${1}"` in place of the first parameter, and the list of parameters.
-
-    The shell cannot execute a parameter value as a command.  Raises StudyError if a parameter cannot be an argument.
-    """
+    """Return shell text with an argument such as `"${1}"`, which the shell never executes, for each parameter."""
     fields = list[str]()
 
     def replace(match: re.Match[str], around: str = '"') -> str:

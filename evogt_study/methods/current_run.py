@@ -214,10 +214,7 @@ CACHED_TYPE = type(functools.lru_cache(lambda: None))
 
 
 def hash_words(values: Values, common: Common) -> list[int]:
-    """Return 8 integers that identify the random stream of a case, or [] if the seed alone identifies the stream.
-
-    `values` contains the parameters, the name of the function as "method" and the problem as "problem".
-    """
+    """Return 8 integers that identify the random stream of a case, or [] if the seed alone identifies the stream."""
     shared = {*values} if common == ALL else {SEED, *(common if isinstance(common, tuple) else ())}
     own = {name: value for name, value in values.items() if name not in shared}
     if not own:

@@ -30,7 +30,8 @@ from evogt_study.methods.python_files import IMPORT_NODES, Contents, Import, Sta
 
 UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 """Names of functions that look up names by strings.  A function that calls one of them uses its whole file."""
-_SINGLE_BINDERS = (*python_files.DEFINITION_NODES, *IMPORT_NODES, ast.If, ast.Try)
+_FIXED_NODES = (*python_files.DEFINITION_NODES, *IMPORT_NODES)
+_SINGLE_BINDERS = (*_FIXED_NODES, ast.If, ast.Try)
 _CONSTANT_TYPES = (bool, int, float, complex, str, bytes, type(None), type(...))
 # Python adds these attributes to every class.  They do not affect values and differ between versions
 _IGNORED_ATTRIBUTES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
@@ -95,8 +96,10 @@ class Scope:
 
     @cached_property
     def fixed_names(self) -> set[str]:
-        """Names that only definitions, imports or constants bind."""
-        return {name for name, binders in self.binders.items() if all(each.is_fixed for each in binders)}
+        """Names that only definitions, imports or constants bind, because their use cannot change the values."""
+        changing = {each for each in self.statements if not isinstance(each.node, _FIXED_NODES)}
+        changing = {each for each in changing if not python_files.is_constant(each.assigned)}
+        return {name for name, binders in self.binders.items() if changing.isdisjoint(binders)}
 
     @cached_property
     def changers(self) -> Mapping[str, list[Statement]]:
@@ -231,9 +234,8 @@ class UsedCode:
         is_installed = bool(scope.path) and not python_files.is_local_path(Path(scope.path))
         if is_installed and top != get_root(scope.package):
             return None
-        for folder in (scope.folder, python_files.find_search_folder(top)):
-            found = None if folder is None else python_files.find_module_file(folder, name)
-            if folder is not None and found is not None:
+        for folder in filter(None, (scope.folder, python_files.find_search_folder(top))):
+            if found := python_files.find_module_file(folder, name):
                 return self.read_file(found, folder, python_files.find_package(name, found))
         return None
 
@@ -284,8 +286,7 @@ class UsedCode:
         if scope.names is not None and name in scope.names and self._capture_value(scope, name, binders):
             return
         for each in (each for statement in binders for each in statement.names.imports if each.name == name):
-            found = self._find_target(scope, each)
-            if found is not None:
+            if found := self._find_target(scope, each):
                 scope.links.setdefault(name, found)
         for statement in (*binders, *scope.changers.get(name, ())):
             self._keep_statement(scope, statement)
@@ -353,15 +354,13 @@ class UsedCode:
         last = binders[-1] if binders else None
         is_imported = last is not None and any(each.name == name for each in last.names.imports)
         if isinstance(value, ModuleType):
-            if python_files.is_local(value):
-                self.whole[value.__name__] = value
-            if is_imported:
-                return False
-            if python_files.is_local(value):
+            is_local = python_files.is_local(value)
+            self.whole |= {value.__name__: value} if is_local else {}
+            if is_local and not is_imported:
                 scope.links[name] = Link(self.read_names(vars(value)), None)
-            else:
+            elif not is_imported:
                 scope.values[name] = hash_import(value.__name__)
-            return True
+            return not is_imported
         if last is not None and (is_imported or self._is_in_text(scope, name, value, last)):
             return False
         scope.values[name] = self.hash_value(value, is_reference=False)
@@ -641,10 +640,7 @@ def _captures_constants(value: Any) -> bool:
 
 
 def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, package: str = "") -> tuple[str, Contents]:
-    """Return the fingerprint of `attribute` in a file, and the hashes of the other files that it uses.
-
-    Python searches `folder` first for imports.  The function raises SyntaxError or ValueError for invalid Python.
-    """
+    """Return the fingerprint of `attribute` in a file, and the hashes of other files.  Imports use `folder` first."""
     ast.parse(text)
     used = UsedCode()
     scope = used.read_file(path, folder, package, text)
@@ -661,11 +657,7 @@ def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, packag
 
 
 def fingerprint_object(function: Any) -> tuple[str, UsedCode]:
-    """Return the fingerprint of an object, and the code that it uses.
-
-    The function issues a CodeWarning if the fingerprint uses pickled or compiled content.  It raises TypeError if the
-    pickled content of an object is not stable.
-    """
+    """Return the fingerprint of an object, and the code that it uses.  Pickled content that varies raises TypeError."""
     before = ""
     for _ in range(4):  # a first access may change an object: xarray then creates empty attributes
         used = UsedCode()

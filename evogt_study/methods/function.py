@@ -142,10 +142,7 @@ class UserCase(BoundCase):
         return self.check_record(to_record(self.call(self.values, {}, {})))
 
     def check_record(self, record: Record) -> Record:
-        """Return the record without scalar coordinates that repeat the value of a parameter.
-
-        Raises ReturnError for the name of a parameter, and DivergedError if the variable `error` is not finite.
-        """
+        """Check the names of a record and its variable `error`, and remove coordinates that repeat a parameter."""
         known, dims = self.values.keys(), {name for datum in record.variables.values() for name in datum.dims}
         if not known.isdisjoint({*record.variables, *record.coordinates, *dims}):
             scalars = {name: each.values for name, each in record.coordinates.items() if not each.dims}
@@ -217,10 +214,7 @@ _MAX_ITEM_BYTES = {"f": 8, "c": 16}
 
 
 def to_record(returned: Any) -> Record:
-    """Return the record of a returned object, as docs/returned_values.md explains.
-
-    Raises ReturnError with the name of a variable if a result cannot hold the values of the variable.
-    """
+    """Return the record of a returned object, as docs/returned_values.md explains.  Raises ReturnError."""
     record = _RecordBuilder()
     if type(returned) is dict:  # the usual case
         record.add_mapping("", returned)
@@ -350,10 +344,8 @@ class _RecordBuilder:
         kept = {}
         for key, value in attributes.items():
             text = str(key)
-            is_named = (
-                text.isidentifier() and text.isascii() and can_store_attribute(text) and key not in STORAGE_ATTRIBUTES
-            )
-            if is_named and _is_storable(value):
+            is_name = text.isidentifier() and text.isascii() and can_store_attribute(text)
+            if is_name and key not in STORAGE_ATTRIBUTES and _is_storable(value):
                 kept[text] = value
             else:
                 self.left_out.add(f"the attribute {key}" + (f" of `{name}`" if name else ""))

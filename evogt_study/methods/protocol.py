@@ -136,7 +136,7 @@ def make_entry(name: str, value: Value, defaults: Values) -> bytes:
     return f"{dump_json(name)}:{dump_json(value)};".encode()
 
 
-PROBLEM_KINDS: Registry[Any] = Registry("kind", "evogt_study.problems")
+PROBLEM_KINDS: Registry[ProblemKind] = Registry("kind", "evogt_study.problems")
 """`ProblemKind` objects by name, from the entry points of the group ``evogt_study.problems``."""
 DEFAULT_KIND = "pde"
 """Kind of a problem without the key `kind`: a name, a function or a table."""
@@ -185,8 +185,7 @@ class ProblemObject(Protocol):
 def find_problem_kind(problem: object) -> ProblemKind:
     """Return the kind of a problem object, or of a problem in a study file.  Raises ParameterError."""
     stated = problem.get("kind") if isinstance(problem, Mapping) else getattr(problem, "problem_kind", None)
-    kind: ProblemKind = PROBLEM_KINDS[DEFAULT_KIND if stated is None else str(stated)]
-    return kind
+    return PROBLEM_KINDS[DEFAULT_KIND if stated is None else str(stated)]
 
 
 def can_be_problem(value: object, folder: Path) -> bool:

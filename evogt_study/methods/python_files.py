@@ -250,11 +250,6 @@ class Statement:
         return None
 
     @cached_property
-    def is_fixed(self) -> bool:
-        """True for a definition, an import or a constant, because using the bound name cannot change its value."""
-        return isinstance(self.node, (*DEFINITION_NODES, *IMPORT_NODES)) or is_constant(self.assigned)
-
-    @cached_property
     def is_ordered(self) -> bool:
         """True if the position of the statement can affect values, as for calls and for changes of a value."""
         if self.assigned is None:
@@ -412,11 +407,9 @@ def read_source(path: Path) -> str:
 def hash_content(path: Path) -> str:
     """Return the structural hash of a Python file, or the hash of the bytes of any other file.  Raises OSError."""
     if path.suffix == ".py":
-        try:
+        with suppress(SyntaxError, ValueError, RecursionError):  # not valid in this version of Python
             return _hash_code(read_bytes(path).decode("utf-8-sig"))
-        except (SyntaxError, ValueError, RecursionError):
-            pass
-    return hash_file(path)  # not valid in this version of Python
+    return hash_file(path)
 
 
 _hash_code = lru_cache(maxsize=64)(lambda text: str(hash_tree(ast.parse(text))))

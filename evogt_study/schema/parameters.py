@@ -159,10 +159,7 @@ read_anything: Reader = to_canonical
 
 @cache  # each case calls this function
 def declared_parameters(kind: Any) -> Mapping[str, Parameter]:
-    """Return the parameters that the fields of a dataclass declare, by name.
-
-    Raises InputError if the type of a field cannot declare a parameter, or if a default value is not valid.
-    """
+    """Return the parameters that the fields of a dataclass declare.  Raises InputError for a wrong type or default."""
     own = [each for each in inspect.get_annotations(kind).values() if "ClassVar" not in str(each)]
     if own and "__dataclass_fields__" not in vars(kind):
         raise InputError(f"`{kind.__name__}` must be a dataclass to have parameters. Add @dataclass(frozen=True)")
@@ -218,8 +215,7 @@ def _find_declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
     for base in kind.__mro__:
         known = vars(base).get("__dataclass_fields__", {}).get(part.name)
         if known is not None and DECLARES in known.metadata:
-            declaration: Parameter | None = known.metadata[DECLARES]
-            return declaration
+            return cast("Parameter | None", known.metadata[DECLARES])
     owner = next(base for base in kind.__mro__ if part.name in inspect.get_annotations(base))
     annotation = SimpleNamespace(__annotations__={part.name: part.type})
     try:

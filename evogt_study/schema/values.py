@@ -217,11 +217,7 @@ def hash_text(text: str) -> str:
 
 
 def make_coordinate(values: Sequence[Value]) -> list[Any]:
-    """Convert the axis values of one axis to coordinate values of one type.
-
-    Integers beside floats become floats, and other mixed types become strings.  Raises ValueError if a conversion would
-    change a value.
-    """
+    """Convert axis values to coordinate values of one type.  Raises ValueError if a conversion would change a value."""
     types: set[Any] = set(map(type, values))
     kinds = set(map(_find_type_kind, types))
     if "" in kinds:
