@@ -23,7 +23,6 @@ Counts = npt.NDArray[np.int64]
 Kernel = Callable[[Array], Array]
 MAX_BATCH_VALUES = 2**21  # largest number of counts or resampled values in memory: 16 MB
 _MAX_CACHED_COUNTS = 2**24  # largest number of cached counts for a sample size: 32 MB, or 16,000 seeds
-_Counts = npt.NDArray[np.uint16]
 MIN_TAIL_VALUES = 10  # fewer evenly spaced values would have a heavy tail
 HEAVY_TAIL_INDEX = 1.5  # a mean with a smaller index is unreliable (not 2, because estimates of the index scatter)
 
@@ -315,7 +314,7 @@ def resample_sums(columns: Array, resamples: int, seed: int) -> Array:
     return np.concatenate(blocks, axis=-1).reshape(*columns.shape[:-1], resamples)
 
 
-def _draw_counts(size: int, resamples: int, seed: int) -> Iterator[_Counts]:
+def _draw_counts(size: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.uint16]]:
     """Yield counts of each unit in each resample, (b, size), in blocks of resamples."""
     rng, step = np.random.default_rng(seed), max(1, MAX_BATCH_VALUES // size)
     for start in range(0, resamples, step):

@@ -66,18 +66,18 @@ def _write_deposit(made: Deposit, folder: Path) -> None:
     """Write the files of a deposit, the metadata, and the manifests with the checksums."""
     import bagit  # extra `publish`
 
+    texts = {"README.md": make_readme(made), "CITATION.cff": _to_citation(made)}
     for study in made.studies:
         beside = {f"studies/{study.name}/{name}": path for name, path in study.beside.items()}
         for name, path in {study.result: study.path, **beside}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, folder / name)
-        _write_text(folder / study.text, study.attributes["study"])
-        _write_text(folder / study.lock, list_requirements(study))
         with open_phases(folder / study.result) as groups:
             page = report(folder / study.result, {phase: load_numbers(data) for phase, data in groups.items()})
-        _write_text(folder / study.page, page)
-    _write_text(folder / "README.md", make_readme(made))
-    _write_text(folder / "CITATION.cff", _to_citation(made))
+        texts |= {study.text: study.attributes["study"], study.lock: list_requirements(study), study.page: page}
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text.encode())  # equal line ends on all systems, because checksums depend on them
     _write_crate(made, folder)
     info = {
         "Bag-Software-Agent": f"evogt-study {read_package_version()}",
@@ -90,14 +90,8 @@ def _write_deposit(made: Deposit, folder: Path) -> None:
     logging.getLogger("bagit").disabled = True  # bagit would log the traceback of an error that it raises
     bag = bagit.make_bag(folder, known, checksums=["sha256"])
     # bagit.py writes version 0.97, and version 1.0 (RFC 8493) extends this version
-    _write_text(folder / _DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
+    (folder / _DECLARATION).write_bytes(b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
     bag.save()
-
-
-def _write_text(path: Path, text: str) -> None:
-    """Write text with the same line ends on all systems, because the checksums depend on line ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="")
 
 
 def _to_citation(deposit: Deposit) -> str:

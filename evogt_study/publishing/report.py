@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -198,7 +197,7 @@ def _summarise_variable(values: xr.DataArray, keys: xr.DataArray, over: str = "s
 def list_setup_progress(data: xr.Dataset) -> list[ReportTable]:
     """Return a table with the finished runs, failed runs and seconds of each setup, the slowest setup first."""
     dims = [str(dim) for dim in data["run_status"].dims if dim != "seed"]
-    runs = pd.DataFrame(run_table(data[["run_status", "run_key", "run_message", "run_seconds"]]))
+    runs = run_table(data[["run_status", "run_key", "run_message", "run_seconds"]])
     if not dims or not len(runs):
         return []
     runs["finished"], runs["failed"] = runs["run_status"] != "not_run", ~runs["run_status"].isin(["ok", "not_run"])
