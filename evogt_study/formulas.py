@@ -249,7 +249,7 @@ def evaluate_formula(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
 def compile_formulas(
     expressions: tuple[sympy.Expr, ...], parameters: Mapping[str, float]
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
-    """Return a function of the other symbols that evaluates the expressions, and computes constant parts only once."""
+    """Return a function that evaluates the expressions for the values of all symbols except `parameters`."""
     return _compile_operations(expressions, tuple(parameters), *parameters.values())
 
 

@@ -243,7 +243,7 @@ def _fill_in(text: str, values: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=64)
 def parse_shell(command: str) -> tuple[str, Sequence[str]]:
-    """Return shell text with an argument such as `"${1}"`, which the shell never executes, for each parameter."""
+    """Return shell text with arguments such as `"${1}"`, which the shell does not execute, and their parameters."""
     fields = list[str]()
 
     def replace(match: re.Match[str], around: str = '"') -> str:

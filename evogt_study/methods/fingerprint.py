@@ -640,7 +640,7 @@ def _captures_constants(value: Any) -> bool:
 
 
 def fingerprint_file(text: str, attribute: str, path: Path, folder: Path, package: str = "") -> tuple[str, Contents]:
-    """Return the fingerprint of `attribute` in a file, and the hashes of other files.  Imports use `folder` first."""
+    """Return the fingerprint of `attribute` in a file, and the hashes of other files.  Imports begin in `folder`."""
     ast.parse(text)
     used = UsedCode()
     scope = used.read_file(path, folder, package, text)
