@@ -137,10 +137,8 @@ def make_run_options(given: Mapping[str, Any]) -> RunOptions:
     try:
         return RunOptions(**given)
     except InputError as error:
-        text = str(error)
-        for name in given:
-            text = text.replace(f"`{name}`", f"`{format_option(name)}`")
-        raise InputError(text) from None
+        names = rf"`({'|'.join(given)})`"
+        raise InputError(re.sub(names, lambda found: f"`{format_option(found[1])}`", str(error))) from None
 
 
 def read_task(text: str) -> tuple[int, ...]:

@@ -34,18 +34,17 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
     the file.  Constants that differ become coordinates along NAME.  Other commands read the new file like any result.
     The new file holds no study that `evogt run` could run.
     """
+    from evogt_study.operations.merge import concat
+    from evogt_study.operations.merge import merge as merged
+    from evogt_study.results.reopened import study_as_recorded
+
     if along is not None:
         inputs.refuse_options("--along", allowed="output along")
-        from evogt_study.operations.merge import concat
-
         results = _read_labels(files)
         inputs.check_finished(*results.values())
         concat(results, along, output=output)
         display.print_result(output)
         return
-    from evogt_study.operations.merge import merge as merged
-    from evogt_study.results.reopened import study_as_recorded
-
     paths = list(map(Path, files))
     inputs.check_exists(*paths)
     merged(paths, output, study=None if study_file is None else study_as_recorded(study_file, paths))

@@ -80,32 +80,28 @@ def summary(
         inputs.refuse_options("--json", allowed=f"incomplete {STATISTICS_OPTIONS}")
     elif log:
         raise InputError("`--log` has no effect without --sensitivity. Leave it out.")
+    from evogt_study.analysis import tables
     from evogt_study.analysis.runs import select_point
     from evogt_study.analysis.statistics import IncompleteWarning
-    from evogt_study.analysis.tables import NumberFormat, TableRequest, make_summary_table, summarise_variables
     from evogt_study.inference.intervals import Interval
     from evogt_study.schema.variables import list_accuracy_warnings
 
     interval = Interval(method=method, confidence=confidence, min_units=min_units)
-    statistics = TableRequest(interval=interval, numbers=NumberFormat(digits, notation), **layout)
+    statistics = tables.TableRequest(interval=interval, numbers=tables.NumberFormat(digits, notation), **layout)
     request = statistics if over is None else replace(statistics, over=over)
     data = inputs.read_phase(file, "pilot" if pilot else "main")
     runs = select_point(data, at)
     with display.print_warnings_at_end(IncompleteWarning):
         if sensitivity is not None:
-            from evogt_study.analysis.tables import format_shares
-
-            print_text(format_shares(runs, sensitivity, request, over, log))
+            print_text(tables.format_shares(runs, sensitivity, request, over, log))
         elif orders is not None:
-            from evogt_study.analysis.tables import make_order_table
-
-            print_text(make_order_table(runs, request, "" if orders == _ANY_AXIS else orders))
+            print_text(tables.make_order_table(runs, request, "" if orders == _ANY_AXIS else orders))
         elif as_json:
-            made = summarise_variables(runs, request)[1]
+            made = tables.summarise_variables(runs, request)[1]
             found = {name: _list_points(each, each["n_ok"].dims) for name, each in made.items()}
             display.print_json({"result": str(file), "phase": "pilot" if pilot else "main", "variables": found})
         else:
-            print_text(make_summary_table(runs, request))
+            print_text(tables.make_summary_table(runs, request))
     display.print_warning(list_accuracy_warnings(data))
 
 
