@@ -219,6 +219,11 @@ class Status(IntEnum):
     timed_out = 4
     lost = 5
 
+    @property
+    def text(self) -> str:
+        """Name in a message, such as "not run"."""
+        return self.name.replace("_", " ")
+
 
 @dataclass(frozen=True)
 class Message:

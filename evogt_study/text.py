@@ -28,6 +28,11 @@ def print_text(text: str, err: bool = False) -> None:
         print_line(line, err)
 
 
+def format_count(count: int, noun: str) -> str:
+    """Return a number with its noun: "1 run", "1,200 runs"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def format_duration(seconds: float) -> str:
     """Format a duration as a text such as "1.5 ms", "8.0 s", "3 min 20 s" or "5 h 12 min"."""
     whole = round(seconds)  # before the division, so that 119.6 s is not 1 min 60 s

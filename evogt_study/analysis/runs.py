@@ -435,6 +435,6 @@ def _count_missing(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_]
         bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
         places = np.flatnonzero(bad)
         values = [(to_string(to_canonical(labels[i])), int(bad[i]), int(total[i])) for i in places[:_MAX_AXIS_VALUES]]
-        if values and len(bad) > 1:  # an axis of one value does not locate missing runs
+        if len(np.unique(bad[total > 0] / total[total > 0])) > 1:  # equal shares do not locate missing runs
             lacking.append(MissingRuns(state, name, values, len(places) - len(values)))
     return lacking

@@ -18,7 +18,7 @@ import click
 
 from evogt_study.cli.main import FAILED
 from evogt_study.storage.files import description_path
-from evogt_study.text import CLEAR_LINE, escape_text, print_line
+from evogt_study.text import CLEAR_LINE, escape_text, format_count, print_line
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,6 +63,11 @@ def _draw_bar(event: ProgressEvent) -> None:
         click.echo(f"{CLEAR_LINE}{bar} {text}", err=True, nl=event.final)
 
 
+def format_phase(path: Path, phase: str) -> str:
+    """Return the path of a result, with the name of a phase except main."""
+    return str(path) if phase == "main" else f"{path} ({phase})"
+
+
 def format_missing(found: Completeness) -> Iterator[str]:
     """Yield lines with the number of runs that are not ok, or not run, for each axis value."""
     for axis in found.lacking:
@@ -99,8 +104,8 @@ def format_software(data: xr.Dataset) -> Iterator[str]:
         return
     runs, numbers = number_runs(data[KEYS]), data["run_software"].values
     for number, entry in enumerate(sets):
-        count = count_runs(runs[numbers == number])
-        yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))
+        count = format_count(count_runs(runs[numbers == number]), "run")
+        yield f"  {count} by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))
 
 
 def describe_runs_as_json(phases: Mapping[str, Completeness]) -> dict[str, Any]:
@@ -178,7 +183,7 @@ def print_result(
     for phase, each in found.items():
         if phase == "main" or phase in failed:
             if not as_json:
-                print_line(f"{path}{'' if phase == 'main' else f' ({phase})'}: {each.describe()}")
+                print_line(f"{format_phase(path, phase)}: {each.describe()}")
                 print_lines(format_messages(path, phase, each, summary.study))
             print_warning(summary.doubts[phase])
     if failed and strict:

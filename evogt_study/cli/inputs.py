@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 from evogt_study.errors import AccuracyWarning, InputError
 from evogt_study.storage.files import description_path, store_folder
-from evogt_study.text import print_line
+from evogt_study.text import format_count, print_line
 from evogt_study.workers.runner import RunOptions
 
 if TYPE_CHECKING:
@@ -284,6 +284,6 @@ def print_unplanned(path: Path, done: FinishedRuns | None) -> None:
     """Print the number of finished runs that the study no longer includes."""
     if done is not None and (unplanned := done.count_unplanned()):
         print_line(
-            f"{path} holds {unplanned:,} finished runs that {done.study.file} no longer includes ({done.changed}). "
-            f"`evogt run` moves them to {store_folder(path)}."
+            f"{path} holds {format_count(unplanned, 'finished run')} that {done.study.file} no longer includes "
+            f"({done.changed}). `evogt run` moves them to {store_folder(path)}."
         )

@@ -12,7 +12,7 @@ from evogt_study.cli import display, inputs
 from evogt_study.cli.inputs import option
 from evogt_study.cli.main import FAILED
 from evogt_study.errors import InputError
-from evogt_study.text import print_line
+from evogt_study.text import format_count, print_line
 
 if TYPE_CHECKING:
     from evogt_study.operations.verify import Verification
@@ -124,7 +124,8 @@ def _print_verification(made: Verification, as_json: bool, rerun: int) -> dict[s
 
     phases = {phase: count_status(data) for phase, data in made.phases.items()}
     if not as_json:
-        display.print_lines(f"{made.path} ({phase}): {found.describe()}" for phase, found in phases.items())
+        for phase, found in phases.items():
+            print_line(f"{display.format_phase(made.path, phase)}: {found.describe()}")
         display.print_lines(f"  computed again: {line}" for line in made.recomputed)
         display.print_lines(f"  wrong: {line}" for line in made.findings)
         display.print_lines([f"  {made.left_out}"] if made.left_out else [])
@@ -156,4 +157,5 @@ def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
         beside = f"; with {', '.join(study.beside)}" if study.beside else ""
         print_line(f"  {study.name}: {message}{beside}")
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
-    print_line(f"{output}: {len(made.studies)} results, {size / 1e6:,.1f} MB, {made.publication.license}")
+    count = format_count(len(made.studies), "result")
+    print_line(f"{output}: {count}, {size / 1e6:,.1f} MB, {made.publication.license}")

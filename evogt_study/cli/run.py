@@ -19,7 +19,7 @@ from evogt_study.cli.main import FAILED
 from evogt_study.errors import ReturnWarning, StoreWarning
 from evogt_study.operations.complete import find_complete_result
 from evogt_study.storage.files import default_result
-from evogt_study.text import format_duration, print_line, print_text
+from evogt_study.text import format_count, format_duration, print_line, print_text
 from evogt_study.workers.runner import RunOptions, prestart_runner
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
                "Stop after this time and keep finished runs.  Use 90 (seconds), 30m, 11h30m or 2d."),
     ],
     "Other": [
-        option("-n --dry-run", "", "Print the cases, the time and the memory.  Write nothing."),
+        option("-n --dry-run", "",
+               "Print the cases, the time and the memory.  Run up to three cases to measure the time.  Write nothing."),
         inputs.STRICT, inputs.JSON, inputs.QUIET,
     ],
 })  # fmt: skip
@@ -58,7 +59,8 @@ def run(
     KEY=VALUE changes the study.  For example, a=5 sets a constant, and n=10,20 or seed=0..99 sets an axis.
 
     The command reuses finished runs of the result file, its store, other results in the same folder and the places in
-    --reuse-from.  Runs that are no longer part of the study move to the store.  See `evogt store`.
+    --reuse-from.  Runs that are no longer part of the study move to the store.  See `evogt store`.  For example, n=5
+    without -o replaces results/NAME.nc and moves the runs with another n to the store.
     """
     if dry_run:
         inputs.refuse_options("--dry-run", allowed="dry_run output reuse_from workers as_json")
@@ -198,7 +200,7 @@ def _describe_forecast(found: PhaseForecast) -> Iterator[str]:
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.space.count == plan.space.size else f" of {plan.space.size:,} points"
     same = "" if len(plan.runs) == plan.space.count else f" with {len(plan.runs):,} different runs"
-    yield f"  {plan.phase}: {plan.space.count:,} cases{holes} = {axes}{same}"
+    yield f"  {plan.phase}: {format_count(plan.space.count, 'case')}{holes} = {axes}{same}"
     if found.n_finished:
         places = f": {found.places}" if found.places else ""
         yield f"    {found.n_finished:,} of {plan.space.count:,} are finished{places}"

@@ -16,7 +16,7 @@ from evogt_study.cli.inputs import option
 from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import AccuracyWarning, InputError
 from evogt_study.storage.files import STORE, default_result, description_path, runs_folder, store_folder
-from evogt_study.text import print_line, print_text
+from evogt_study.text import format_count, print_line, print_text
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -102,7 +102,7 @@ def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], ht
             {"result": str(path), **state, "unplanned": unplanned, "phases": display.describe_runs_as_json(found)}
         )
     for phase, each in {} if as_json else found.items():
-        print_line(f"{path} ({phase}): {each.describe()}")
+        print_line(f"{display.format_phase(path, phase)}: {each.describe()}")
         display.print_lines(
             [*display.format_missing(each), *display.format_messages(path, phase, each, study_text), *software[phase]]
         )
@@ -154,7 +154,7 @@ def list_results(folder: Path, where: str, as_json: bool) -> None:
             ]
             for each in results
         ]  # fmt: skip
-        print_text(render_table(["result", "date (UTC)", "runs", "axes"], body, "text"))
+        print_text(render_table(["result", "date (UTC)", "matching runs" if where else "runs", "axes"], body, "text"))
     else:
         print_line(f"no results{' that meet the conditions' if where else ''} in {folder}")
 
@@ -184,7 +184,8 @@ def list_store(places: tuple[Path, ...]) -> None:
         print_line(_describe_kept(each))
         for path, keys, about, size in each.shards:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
-            print_line(f"  {when}  {len(keys):,} runs, {_format_size(size)}: {about or 'no reason recorded'}")
+            kept = f"{format_count(len(keys), 'run')}, {_format_size(size)}"
+            print_line(f"  {when}  {kept}: {about or 'no reason recorded'}")
         for error in each.unread:
             print_line(f"  {error}")
     if not found:
@@ -229,7 +230,7 @@ def _find_results(places: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _describe_kept(found: StoreContent) -> str:
-    return f"{found.folder}: {found.runs:,} runs, {_format_size(sum(size for *_, size in found.shards))}"
+    return f"{found.folder}: {format_count(found.runs, 'run')}, {_format_size(sum(size for *_, size in found.shards))}"
 
 
 def _format_size(count: int) -> str:

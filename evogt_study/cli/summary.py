@@ -11,7 +11,7 @@ from evogt_study.cli import display, inputs
 from evogt_study.cli.inputs import option
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import MIN_UNITS
-from evogt_study.text import print_line, print_text
+from evogt_study.text import format_count, print_line, print_text
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -189,4 +189,4 @@ def export(file: Path, output: Path, pilot: bool) -> None:
     from evogt_study.analysis.export import write_table
 
     count = write_table(inputs.read_phase(file, "pilot" if pilot else "main"), output)
-    print_line(f"{output}: {count} runs")
+    print_line(f"{output}: {format_count(count, 'run')}")

@@ -24,6 +24,7 @@ from evogt_study.schema.values import to_canonical, to_string
 from evogt_study.schema.variables import COORDINATES, MAIN, PILOT, RUN_METADATA, Status
 from evogt_study.storage.arrays import Packed
 from evogt_study.study.case_space import join_names
+from evogt_study.text import format_count
 
 RUNS_AT_ONCE = 64
 MAX_RUNS = 10  # maximum number of differing runs that `ResultDiff.describe` lists
@@ -217,10 +218,10 @@ class ResultDiff:
     def describe(self) -> Iterator[str]:
         """Yield lines that describe the comparison."""
         one, other = self.paths
-        yield f"{one} and {other} ({self.phase}): {self.common:,} common runs, {len(self.runs):,} differ"
+        yield f"{one} and {other} ({self.phase}): {format_count(self.common, 'common run')}, {len(self.runs):,} differ"
         for path, count in zip(self.paths, self.only, strict=True):
             if count:
-                yield f"  only in {path}: {count:,} cases"
+                yield f"  only in {path}: {format_count(count, 'case')}"
         yield from (f"  {line}" for line in self.parameters)
         yield f"  the code differs: {join_names(self.code, 6)}" if self.code else "  the code is the same"
         if self.software:

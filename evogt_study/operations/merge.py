@@ -34,6 +34,7 @@ from evogt_study.study.case_space import ParameterTable
 from evogt_study.study.model import write_toml
 from evogt_study.study.plan import Candidate, Pilot, Plan, find_planned_seeds, join_values, plan_phase
 from evogt_study.study.study import Study, check_study, describe_changes
+from evogt_study.text import format_count
 
 MERGED_FROM = "merged_from"
 _PROVENANCE = (
@@ -195,8 +196,8 @@ def _plan_phases(study: Study, sources: Sequence[RunsOfResult]) -> dict[str, Pla
                 own = {"study": str(attributes["study"]), "code": str(attributes.get(DECLARATION, ""))}
                 changes = describe_changes(own, now)
                 raise ResultError(
-                    f"{source.path} holds {lost} {name} runs that {study.file} does not include ({changes}). Give a "
-                    "study file that includes all runs with --study, or leave this file out."
+                    f"{source.path} holds {format_count(lost, f'{name} run')} that {study.file} does not include "
+                    f"({changes}). Give a study file that includes all runs with --study, or leave this file out."
                 )
     return dict(reversed(plans.items()))
 

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from evogt_study.errors import ResultError
 from evogt_study.storage.files import claims_folder, parse_json, progress_file, read_bytes, write_atomically
 from evogt_study.storage.lease import Lease, count_active_claims, find_writer
-from evogt_study.text import escape_text, format_duration
+from evogt_study.text import escape_text, format_count, format_duration
 
 Listener = Callable[["ProgressEvent"], None]
 """Function that receives all progress events of a study."""
@@ -110,7 +110,8 @@ class Progress:
 
 def format_progress(event: ProgressEvent) -> str:
     """Format an event as a line such as "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
-    words = [f"{event.phase}: {event.reused + event.done}/{event.total} runs"]
+    phase = "" if event.phase == "main" else f"{event.phase}: "
+    words = [f"{phase}{event.reused + event.done}/{event.total} runs"]
     if event.reused:
         words.append("all reused" if event.reused == event.total else f"{event.reused} reused")
     words.append(f"{event.failed} failed")
@@ -181,7 +182,7 @@ class Computation:
     def describe(self) -> str:
         """Return a line about the process and the latest event, or about the tasks that compute the result."""
         if self.parts:
-            return f"running: tasks of `evogt run --task`, which hold {self.parts:,} parts"
+            return f"running: tasks of `evogt run --task`, which hold {format_count(self.parts, 'part')}"
         who = "" if self.writer is None else f": {self.writer.describe()}"
         if not self.runs:
             return f"not running{who}. Compute the rest with `evogt run`."

@@ -37,7 +37,7 @@ from evogt_study.storage.lease import count_active_claims, find_writer, lock_res
 from evogt_study.study.case_space import ParameterTable, join_names
 from evogt_study.study.plan import Phase, Plan, choose_parameters, count_needs, fill_until_precise
 from evogt_study.study.study import Study, check_study
-from evogt_study.text import print_line
+from evogt_study.text import format_count, print_line
 from evogt_study.workers.executor import DaskExecutor, Executor, FolderExecutor, LocalExecutor
 from evogt_study.workers.runner import DEFAULTS, RunOptions
 
@@ -210,7 +210,7 @@ def run_task(
         if number_of_class and task.is_complete:  # tasks of other classes may compute the other runs
             share.fill_tables()
     counts = f", {share.failed:,} failed" * bool(share.failed)
-    print_line(f"task {number} of {of}: {share.n_computed:,} runs computed{counts}")
+    print_line(f"task {number} of {of}: {format_count(share.n_computed, 'run')} computed{counts}")
     end, was_idle = time.monotonic() + MAX_JOIN_SECONDS, False
     # without shards, another task has written the result, or all runs are in other results
     while task.is_complete and (finished.shard_folder(output).exists() or not output.exists()):
@@ -244,6 +244,7 @@ class StudyRun:
         self.reuse_from = tuple(map(Path, options.reuse_from))
         self.shards, self.runs = finished.shard_folder(path), files.runs_folder(path)
         self.n_computed = self.failed = 0
+        self.is_filled = False  # True if all runs are finished
         self.summary = RunSummary({}, {})
         if self.shards.is_file():
             raise errors.ResultError(f"cannot write in {self.shards}: it is a file. Choose another output file.")
@@ -253,8 +254,8 @@ class StudyRun:
         with lock_result(self.path) as self.check_alone:
             if tasks := count_active_claims(files.claims_folder(self.path)):
                 raise errors.ResultError(
-                    f"tasks of `evogt run --task` are computing {self.path} ({tasks:,} parts). Wait for the tasks, or "
-                    "choose another output file."
+                    f"tasks of `evogt run --task` are computing {self.path} ({format_count(tasks, 'part')}). Wait for "
+                    "the tasks, or choose another output file."
                 )
             # remove incomplete files first, because this process is the only writer now
             files.remove_unfinished(self.shards)
@@ -266,7 +267,9 @@ class StudyRun:
                 return self.compute_and_write()
             except KeyboardInterrupt as reason:
                 found = f"finished runs are in {self.shards}. The same command computes the rest."
-                if not list_shards(self.shards):
+                if self.is_filled and self.write:
+                    found = "all runs are finished. The same command writes the result."
+                elif not list_shards(self.shards):
                     found = "no new run is finished. The same command computes the rest."
                 elif not self.write:
                     found = (
@@ -277,7 +280,7 @@ class StudyRun:
 
     def compute_and_write(self) -> dict[str, xr.Dataset]:
         """Run the phases and write the result file.  Return a Dataset for each phase."""
-        tables = self.fill_tables()
+        tables, self.is_filled = self.fill_tables(), True
         whole = {phase: to_dataset(tables[phase], self.study, key_bytes=True) for phase in reversed(tables)}
         is_new = bool(self.n_computed) or not self.known.history
         for phase, data in whole.items():
@@ -380,7 +383,7 @@ class StudyRun:
             if most is not None and progress.failed > most:  # more failed runs would not help to find the mistake
                 message = table.commonest_message()
                 raise errors.SweepError(
-                    f"stopped after {progress.failed} failed runs (the limit is {most})"
+                    f"stopped after {format_count(progress.failed, 'failed run')} (the limit is {most})"
                     f"{f', most often: {message}' if message else ''}. Finished runs are kept. "
                     "The same command continues the study."
                 )

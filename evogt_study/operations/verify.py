@@ -36,6 +36,7 @@ from evogt_study.storage.files import description_path, resolve_link
 from evogt_study.study.case_space import CaseSpace, join_names
 from evogt_study.study.plan import choose_parameters, join_values, plan_study
 from evogt_study.study.study import Study
+from evogt_study.text import format_count
 from evogt_study.workers.batch import Batch, compute_here
 
 _MAX_VALUES = 6  # maximum number of values of an array that `Trial.describe` prints
@@ -100,7 +101,7 @@ class Trial:
 
     def describe(self) -> Iterator[str]:
         """Yield lines that describe the run and its differences from the stored run."""
-        yield f"{self.point}: {self.status.name} in {self.record.wall_seconds[0]:.3g} s, run key {self.case.key}"
+        yield f"{self.point}: {self.status.text} in {self.record.wall_seconds[0]:.3g} s, run key {self.case.key}"
         yield "  with " + ", ".join(f"{name} = {to_string(value)}" for name, value in self.case.values.items())
         for stack in self.record.stacks:
             values, kind = np.asarray(stack.values[0]), "coordinate " * (stack.role == COORDINATE)
@@ -108,7 +109,7 @@ class Trial:
             first = values.ravel()[:_MAX_VALUES]
             shown = ", ".join(f"{each:.6g}" if values.dtype.kind == "f" else str(each) for each in first)
             yield f"  {kind}{stack.name} ({sizes}) {values.dtype}: {shown}{' ...' * (values.size > _MAX_VALUES)}"
-        stored, now = self.stored, f"{self.status.name}, {self.message}".removesuffix(", ")
+        stored, now = self.stored, f"{self.status.text}, {self.message}".removesuffix(", ")
         if stored is None:
             if self.message:
                 yield f"  {self.message}"
@@ -117,7 +118,7 @@ class Trial:
             yield f"  the file has a different run key, {stored.key or 'none'}, because this package has changed"
         if stored.software:
             yield f"  the file has a run by other software: {stored.software}"
-        before = f"{stored.status.name}, {stored.message}".removesuffix(", ")
+        before = f"{stored.status.text}, {stored.message}".removesuffix(", ")
         if before != now:
             yield f"  in the file: {before}"
             yield f"  now: {now}"
@@ -483,15 +484,15 @@ def _check_metadata(result: ResultWithPlan) -> Iterator[str]:
     data, status = result.data, to_status(result.data["run_status"])
     ok, has_run = status == Status.ok, status != Status.not_run
     wrong = {
-        "have a status other than not_run, but are not planned": has_run & (data["run_key"].values == ""),
-        "have a wrong `run_message`": (data["run_message"].values == "") == (has_run & ~ok),
-        "have wrong `run_attempts`": has_run != (data["run_attempts"].values > 0),
-        "have wrong `run_seconds`": has_run != np.isfinite(data["run_seconds"].values),
-        "have a wrong `run_software`": has_run != (data["run_software"].values >= 0),
+        "with a status other than not run, but not planned": has_run & (data["run_key"].values == ""),
+        "with a wrong `run_message`": (data["run_message"].values == "") == (has_run & ~ok),
+        "with wrong `run_attempts`": has_run != (data["run_attempts"].values > 0),
+        "with wrong `run_seconds`": has_run != np.isfinite(data["run_seconds"].values),
+        "with a wrong `run_software`": has_run != (data["run_software"].values >= 0),
     }
     # a user function may return a string with this name
     if "error" in data and data["error"].dims == data["run_status"].dims and data["error"].dtype.kind in "iufb":
-        wrong["are ok, but have no finite `error`"] = ok & ~np.isfinite(data["error"].values.astype(float))
+        wrong["with the status ok and no finite `error`"] = ok & ~np.isfinite(data["error"].values.astype(float))
     yield from _count_wrong(result, wrong)
 
 
@@ -499,7 +500,8 @@ def _check_completeness(result: ResultWithPlan) -> Iterator[str]:
     """Check that all planned runs have a status of a complete result."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
     status, count = to_status(result.data["run_status"]), np.count_nonzero(planned)
-    missing = {f"of {count} are {each.name}": planned & (status == each) for each in Status if each not in END_STATUSES}
+    states = [each for each in Status if each not in END_STATUSES]
+    missing = {f"of {count} with the status {each.text}": planned & (status == each) for each in states}
     yield from _count_wrong(result, missing, remedy=". Compute them with `evogt run --retry-failed`.")
 
 
@@ -507,4 +509,4 @@ def _count_wrong(result: ResultWithPlan, wrong: Mapping[str, npt.NDArray[np.bool
     for text, runs in wrong.items():
         if runs.any():
             example = format_point(result.plan.space, int(np.flatnonzero(runs.ravel())[0]))
-            yield f"{np.count_nonzero(runs)} runs {text}, for example {example}{remedy}"
+            yield f"{format_count(int(runs.sum()), 'run')} {text}, for example {example}{remedy}"

@@ -155,7 +155,7 @@ class GroupedRuns:
         """Return the number of runs with a value and the status of all others, such as "38 of 40 runs (2 failed)"."""
         lost = self.planned & ~self.present
         reasons = [
-            f"{number} {state.name.replace('_', ' ') if state != Status.ok else 'without a value'}"
+            f"{number} {state.text if state != Status.ok else 'without a value'}"
             for state in Status
             if (number := count_runs(self.runs[lost & (self.status == state)]))
         ]

@@ -33,6 +33,7 @@ from evogt_study.storage.files import shard_folder as shard_folder
 from evogt_study.study.case_space import Keys, ParameterTable
 from evogt_study.study.plan import Plan, choose_parameters, fill_until_precise
 from evogt_study.study.study import Study, describe_changes
+from evogt_study.text import format_count
 
 # errors in reading a description that this package did not write
 UNUSABLE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -302,7 +303,7 @@ class FinishedRuns:
         """Warn about runs that moved to the store, and about files that could not be read."""
         if kept:
             reason = f"because the study no longer includes them ({self.changed}). See `evogt store list`."
-            warn(f"moved {kept:,} finished runs to {store_folder(self.path)} {reason}", StoreWarning)
+            warn(f"moved {format_count(kept, 'finished run')} to {store_folder(self.path)} {reason}", StoreWarning)
         for path, error in [*self.left_out.items()][:1]:
             more = f", and {len(self.left_out) - 1} more" if len(self.left_out) > 1 else ""
             warn(f"cannot reuse runs from {path}{more}: {error}", StoreWarning)

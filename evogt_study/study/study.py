@@ -31,6 +31,7 @@ from evogt_study.study.designs import DESIGN_SECTIONS, TABLE_FILES, StatedDesign
 from evogt_study.study.model import StudyModel, parse_study, suggest_reader, validate_table, write_toml
 from evogt_study.study.plan import Phase, Pilot
 from evogt_study.study.reading import FindCode, Resources, StudyReader, check_cases
+from evogt_study.text import format_count
 
 MIN_RANGE_LENGTH = 6  # smallest number of consecutive integers that a study file gives as start and count
 _RANGE_KEYS = frozenset({"start", "count", "from", "to", "step", "scale"})
@@ -242,7 +243,8 @@ class Study:
         values = {name: make_coordinate([value])[0] for name, value in self.space.constants.items()}
         forms = {name: ".6g" if isinstance(value, float) else "" for name, value in values.items()}
         constants = ", ".join(f"{name} = {value:{forms[name]}}" for name, value in values.items())
-        return f"study {self.name}: {len(self):,} cases{points} = {axes}" + (f"\n  {constants}" if constants else "")
+        cases = f"study {self.name}: {format_count(len(self), 'case')}{points} = {axes}"
+        return f"{cases}\n  {constants}" if constants else cases
 
     @staticmethod
     def from_file(path: str | Path, *, find_user_code: FindCode | None = None) -> Study:

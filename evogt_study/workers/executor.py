@@ -26,7 +26,7 @@ from evogt_study.schema.records import Case, Needs, RunRecords, concatenate_reco
 from evogt_study.storage.files import claims_folder, read_file_identity, shard_folder
 from evogt_study.storage.lease import MAX_LOST_HOLDERS, SILENT_SECONDS, WorkIsGoneError, find_writer, open_claims
 from evogt_study.study.plan import Order, Phase, Plan
-from evogt_study.text import format_duration
+from evogt_study.text import format_count, format_duration
 from evogt_study.workers.batch import Batch, BoundedStageCache, compute_here
 from evogt_study.workers.runner import RunOptions, prestart_runner
 
@@ -320,9 +320,9 @@ class _PlanParts:
                     printed = time.monotonic()
                     n_open = len(set(self.parts) - self.claims.read()[1])
                     self.task.print_line(
-                        f"waiting for {n_open:,} parts of the phase {self.plan.phase} that other tasks compute, for "
-                        f"{format_duration(printed - begun)}. If a task has died, this task claims its parts after "
-                        f"{SILENT_SECONDS:.0f} s."
+                        f"waiting for {format_count(n_open, 'part')} of the phase {self.plan.phase} that other tasks "
+                        f"compute, for {format_duration(printed - begun)}. If a task has died, this task "
+                        f"claims its parts after {SILENT_SECONDS:.0f} s."
                     )
                 time.sleep(_LOOK_SECONDS)
 

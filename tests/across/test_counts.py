@@ -33,8 +33,8 @@ def counts_of(evogt):
         code, text, _ = evogt("status", path)
         assert code == 0
         line = next(line for line in text.splitlines() if " runs, " in line)
-        numbers = {name: int(number) for number, name in re.findall(r"(\d+) (\w+)", line.partition(" runs, ")[2])}
-        ok, not_run = (numbers.pop(each, 0) for each in ("ok", "not_run"))
+        numbers = {name: int(number) for number, name in re.findall(r"(\d+) ([a-z ]+)", line.partition(" runs, ")[2])}
+        ok, not_run = (numbers.pop(each, 0) for each in ("ok", "not run"))
         assert not_run == (status == "not_run").sum()
         return [
             (event.reused + event.done - event.failed, event.failed),

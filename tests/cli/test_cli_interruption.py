@@ -96,7 +96,7 @@ def test_a_signal_keeps_finished_runs_for_status_summary_and_the_same_command(sl
     printed, errors = call_evogt("status", path)
     state, counts, by_seed = printed.splitlines()
     assert state == f"{path}: not running. Compute the rest with `evogt run`."
-    assert re.fullmatch(rf"{path} \(main\): 100 runs, \d+ not_run, \d+ ok", counts)
+    assert re.fullmatch(rf"{path}: 100 runs, \d+ not run, \d+ ok", counts)
     assert by_seed.startswith("  not run by seed: ")
     assert "is not finished. These are its runs so far." in errors
     printed, errors = call_evogt("summary", path, "--over", "seed")
@@ -104,7 +104,7 @@ def test_a_signal_keeps_finished_runs_for_status_summary_and_the_same_command(sl
     assert "is not finished" in errors
     assert "The statistics leave them out" in errors
     check_the_same_command_computes_the_rest(slow)
-    assert call_evogt("status", path) == (f"{path} (main): 100 runs, 100 ok\n", "")
+    assert call_evogt("status", path) == (f"{path}: 100 runs, 100 ok\n", "")
 
 
 def test_interrupted_code_in_a_string(own_study):
@@ -186,11 +186,11 @@ def test_status_and_summary_read_the_finished_runs_of_a_running_study(own_study,
             printed, errors = call_evogt("status", path, "--html", page)
             state, counts, *_ = printed.splitlines()
             assert re.fullmatch(
-                rf"{path}: running: process {process.pid} on \S+ since \S+Z; main: \d+/100 runs, 0 failed"
+                rf"{path}: running: process {process.pid} on \S+ since \S+Z; \d+/100 runs, 0 failed"
                 r"(, [\d.]+ runs/s, .* left)? \(.* ago\)",
                 state,
             )
-            assert re.fullmatch(rf"{path} \(main\): 100 runs, \d+ not_run, \d+ ok", counts)
+            assert re.fullmatch(rf"{path}: 100 runs, \d+ not run, \d+ ok", counts)
             assert "is not finished" in errors
             assert '<meta http-equiv="refresh" content="60">' in page.read_text()
             assert f"Running: process {process.pid} on " in page.read_text()
@@ -203,7 +203,7 @@ def test_status_and_summary_read_the_finished_runs_of_a_running_study(own_study,
             go.touch()
             assert wait_for_end(process) == (0, "")
     assert first.startswith(f"{path}: running: process {process.pid} ")
-    assert watching.communicate(timeout=60)[0].splitlines()[-1] == f"{path} (main): 100 runs, 100 ok"
+    assert watching.communicate(timeout=60)[0].splitlines()[-1] == f"{path}: 100 runs, 100 ok"
     assert watching.returncode == 0
     assert "100 runs, 100 ok." in page.read_text()
     assert "refresh" not in page.read_text()

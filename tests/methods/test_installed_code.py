@@ -47,7 +47,7 @@ def test_an_installed_method_is_run_by_either_name(site, tmp_path):
     assert (first.returncode, first.stdout) == (0, "walks.nc: 4 runs, 4 ok\n"), first.stderr
     (tmp_path / "walks.toml").write_text(study("toy_walk"))
     status = evogt("status", "walks.toml", "-o", "walks.nc")
-    assert "walks.nc (main): 4 runs, 4 ok" in status.stdout
+    assert "walks.nc: 4 runs, 4 ok" in status.stdout
     assert evogt("verify", "walks.nc").returncode == 0
     again = evogt("verify", "walks.nc", "--rerun", "3", "--code", "toy_walks.walk")
     assert (again.returncode, again.stdout.count("equal bit for bit")) == (0, 3)

@@ -53,7 +53,7 @@ def test_it_needs_no_heavy_imports_and_no_new_file(small_study, own_study, resul
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "[]")
         assert shown in done.stdout
-        assert done.stderr == "" if more == "--quiet" else "main: 12/12 runs, all reused, 0 failed\n"
+        assert done.stderr == "" if more == "--quiet" else "12/12 runs, all reused, 0 failed\n"
     assert path.read_bytes() == before
 
 

@@ -200,15 +200,15 @@ def put(name, value, at=(0, 0)):
 
 
 CHANGES = [  # of a result, and what is said of them
-    (put("error", np.nan), "main: 1 runs are ok, but have no finite `error`, for example family=a, seed=0"),
+    (put("error", np.nan), "main: 1 run with the status ok and no finite `error`, for example family=a, seed=0"),
     (put("rank", 7, (1, 2)), "main: `rank` must be nan, got 7.0 at family=b, seed=2"),
     (put("run_status", 9), "`run_status` must be one of 0, 1, 2, 3, 4, 5, got 9"),
-    (put("run_message", "hm"), "1 runs have a wrong `run_message`"),
-    (put("run_attempts", 0), "1 runs have wrong `run_attempts`"),
-    (put("run_seconds", np.nan), "1 runs have wrong `run_seconds`"),
+    (put("run_message", "hm"), "1 run with a wrong `run_message`"),
+    (put("run_attempts", 0), "1 run with wrong `run_attempts`"),
+    (put("run_seconds", np.nan), "1 run with wrong `run_seconds`"),
     (put("run_software", 3), "`run_software` must be an index into its 1 software_sets, got 3"),
     (put("run_key", "0" * 20), "1 of 8 run keys differ from the keys of the study, for example at family=a, seed=0: 0"),
-    (put("run_status", Status.lost, (1, 2)), "main: 1 runs of 8 are lost, for example family=b, seed=2. Compute them"),
+    (put("run_status", Status.lost, (1, 2)), "main: 1 run of 8 with the status lost, for example family=b, seed=2. "),
     (lambda data: data["error"].values.__imul__(2), "relative difference 5.0e-01"),
     (lambda data: data.attrs.pop("cpu"), "the attribute `cpu` is missing"),
     (lambda data: data.attrs.update(title="x"), "the attribute `title` must be 'own', got 'x'"),

@@ -23,7 +23,7 @@ def test_a_computation_seen_from_outside(tmp_path):
         assert len(heard) == 2
         seen = read_computation(path)
         assert (seen.runs, seen.event) == (True, EVENT)
-        assert "; main: 12/60 runs, 10 reused, 1 failed, 0.5 runs/s, 1 min 36 s left (" in seen.describe()
+        assert "; 12/60 runs, 10 reused, 1 failed, 0.5 runs/s, 1 min 36 s left (" in seen.describe()
     assert not read_computation(path).runs
 
     ended = subprocess.Popen(["true"])

@@ -71,7 +71,7 @@ def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
     assert (code, err) == (0, "evogt: results/own.nc is not finished. These are its runs so far.\n")
     assert out.splitlines()[:2] == [
         "results/own.nc: not running. Compute the rest with `evogt run`.",
-        "results/own.nc (pilot): 12 runs, 9 not_run, 3 ok",
+        "results/own.nc (pilot): 12 runs, 9 not run, 3 ok",
     ]
     assert out.splitlines()[-1] == "results/own.nc (main): not run because its pilot is not finished"
 

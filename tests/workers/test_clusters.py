@@ -90,7 +90,7 @@ def test_a_scheduler_that_is_killed_loses_nothing_finished(recorded, start_sched
     second, _ = start()
     output, errors = second.communicate(timeout=60)
     assert (second.returncode, output) == (0, f"{path}: 200 runs, 200 ok\n")
-    assert re.match(rf"main: {len(kept)}/200 runs, {len(kept)} reused, 0 failed\n", errors)
+    assert re.match(rf"{len(kept)}/200 runs, {len(kept)} reused, 0 failed\n", errors)
     again = computed()[len(before) :]
     data = read_study(path)
     missing = data.seed.values[~np.isin(data.run_key, kept)]
