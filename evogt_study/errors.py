@@ -267,5 +267,5 @@ class Completeness:
     def describe(self) -> str:
         """Return the counts as "240 runs, 238 ok, 2 failed", or "160 points, 64 runs, 64 ok" if cases share runs."""
         points = "" if self.points == self.planned else f"{self.points:,} points, "
-        counts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
+        counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in self.counts.items())
         return f"{points}{self.planned:,} run{'s' * (self.planned != 1)}, {counts}"

@@ -324,14 +324,15 @@ def format_with_interval(value: float, ends: Sequence[float], neutral: float) ->
 
 def format_conclusion(settings: ComparisonSettings, found: dict[str, Any]) -> str:
     """Return the conclusion about one setup, in which all numbers belong to the same test."""
-    first, second, n, unit, more = found["leader"], found["rival"], found["n_common"], settings.unit, settings.more
+    first, second = (f"{settings.prefix}{found[name]}" for name in ("leader", "rival"))
+    n, unit, more = found["n_common"], settings.unit, settings.more
     significant, alpha, count = found["significant"], settings.alpha, found["count"]
     p = "p < 0.001" if found["p_value"] < 0.001 else f"p = {found['p_value']:.2g}"
     claim, level = settings.format_claim(first, second, count), f"{100.0 * (1.0 - alpha):.4g} %"
     if not significant and count == 2:
         claim = f"No significant difference in {settings.subject}."
     elif not significant:
-        rivals = join_names(found["open"], 5)
+        rivals = join_names([f"{settings.prefix}{name}" for name in found["open"]], 5)
         claim = f"No significant leader in {settings.subject}: {rivals} may be {more} than {first}."
     if settings.is_nearest_share:
         of_first, of_second = found["shares"]
@@ -350,6 +351,8 @@ def format_conclusion(settings: ComparisonSettings, found: dict[str, Any]) -> st
     ties = f", equal on {n - decided}" if n > decided else ""
     times = f"on {found['wins']} of {n} {unit}s{ties}"
     score = f"{first} is {more} than {second} {times}"
+    if settings.prefix and settings.direction != NEAREST:
+        score = f"{settings.format_claim(first, second, 2)} {times}"
     ends = found["probability_ci"].tolist()  # with enough digits to distinguish them from 1/2
     texts = [next((t for k in (2, 3, 5, 9) if float(t := f"{v:.{k}f}") != 0.5 or v == 0.5), repr(v)) for v in ends]
     chance = f"probability on a fresh {unit}{' that differs' if ties else ''} {' to '.join(texts)}"

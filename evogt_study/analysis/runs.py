@@ -177,7 +177,7 @@ def select_point(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[s
     """Select the runs at one value of each given axis.  Raises InputError for an unknown axis or value."""
     known = list(map(str, data["run_status"].dims)) if axes is None else axes
     if unknown := [name for name in point if name not in known]:
-        raise InputError(f"`--at` must name axes ({', '.join(known)}), got {shorten(unknown[0])}")
+        raise InputError(f"`at` must name axes ({', '.join(known)}), got {shorten(unknown[0])}")
     return data.isel({name: find_position(data[name], name, value) for name, value in point.items()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -106,10 +107,13 @@ def check_dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[st
     """Return the dimensions `over` without duplicates.  Raises InputError for unknown dimensions or text."""
     check_array(values)
     dims = list_unique(over)
-    unknown = [str(dim) for dim in dims if dim not in values.dims]
-    if unknown or not dims:
-        known = f"{values.name or 'the values'} ({', '.join(map(str, values.dims))})"
-        raise InputError(f"`over` must name dimensions of {known}, got {', '.join(unknown) or 'no name'}")
+    unknown = [f"`{dim}`" for dim in dims if dim not in values.dims]
+    known = ", ".join(map(str, values.dims)) or "it has none"
+    if unknown:
+        owner = "the array" if values.name is None else f"`{values.name}`"
+        raise InputError(f"{owner} has no axis {', '.join(unknown)}. Name axes with `over`: {known}")
+    if not dims:
+        raise InputError(f"`over` must name axes ({known}), got no name")
     if values.dtype.kind not in "iufb":
         raise InputError(f"`{values.name}` must hold numbers, got {values.dtype}")
     return dims
@@ -236,7 +240,9 @@ def summary(
     outputs |= dict.fromkeys((*UNIT_COUNTS, *RUN_COUNTS), ())
     found = reduce_blocks(values, laid_out.dims, on_samples, outputs, runs=laid_out.runs)
     if of_intervals:
-        found = _add_notes(found, 0 if shares else interval.min_units, std="std" in of_intervals)
+        least = next(n for n in itertools.count(interval.min_units) if 2.0 ** (1 - n) <= 1.0 - interval.confidence)
+        least = least if ("median", _CI_SUFFIX) in parsed.values() else 0
+        found = _add_notes(found, 0 if shares else interval.min_units, least, std="std" in of_intervals)
     found = report_missing_runs(values, found, planned, missing)
     unit, of_variable = str(values.attrs.get("units", "1")), str(values.attrs.get("long_name", values.name))
     for name in map(str, found.data_vars):
@@ -278,7 +284,7 @@ def _parse_statistic(name: str, how: Interval) -> tuple[str, str]:
     of = how.of if name == CI else name.removesuffix(kind)
     if of not in STATISTICS and read_probability(of) is None:
         known = f"{', '.join(STATISTICS)}, a quantile in percent like q25, one of these with _ci or _se, or {CI}"
-        raise ParameterError("statistic", f"one of {known}", name)
+        raise ParameterError("statistics", f"one of {known}", name)
     return of, kind
 
 
@@ -292,14 +298,16 @@ def _make_kernel(of: str, kind: str, how: Interval) -> Kernel:
     return lambda units: kernel(units.reshape(*units.shape[:-2], units.shape[-2] * units.shape[-1]))
 
 
-def _add_notes(found: xr.Dataset, least: int, *, std: bool) -> xr.Dataset:
+def _add_notes(found: xr.Dataset, least: int, least_for_median: int, *, std: bool) -> xr.Dataset:
     """Add a note at each point about missing runs, few units (Student's interval below `least`) and heavy tails."""
 
     def describe(share: float, index: float, count: float, n_ok: float, n_planned: float) -> str:
         lost = f"{n_planned - n_ok:.0f} of {n_planned:.0f} runs have no value"
-        student = " (Student's interval)" if count < least else ""
+        remarks = ["Student's interval"] * (count < least)
+        remarks += [f"the interval of a median needs {least_for_median}"] * (count < least_for_median)
+        remark = f" ({', '.join(remarks)})" if remarks else ""
         notes = [lost] if 0 < n_ok < n_planned else []
-        notes += [f"few seeds: {count:.0f}{student}"] if 0 < count < MIN_UNITS_WITHOUT_NOTE else []
+        notes += [f"few seeds: {count:.0f}{remark}"] if 0 < count < MIN_UNITS_WITHOUT_NOTE else []
         heavy = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean"
         notes += [heavy if index > 0.0 else "infinite values"] if index < kernels.HEAVY_TAIL_INDEX else []
         return "; ".join([*notes, "the interval of std is too short for skewed values"] if std and count else notes)

@@ -125,10 +125,11 @@ class Table(NamedTuple):
     def flatten(self, form: NumberFormat) -> tuple[list[str], list[list[str]]]:
         """Return the header and rows with one cell for each number.  A cell k/n follows the numbers of a column."""
         header, body = [*self.names], [[*head] for head in self.heads]
+        count = "ok/planned" if "n" in header else "n"
         for column in self.columns:
             ends = {1: ("",), 2: (" lower", " upper")}
             names = [f"{name}{end}" for name, each in column.numbers.items() for end in ends[each.ndim]]
-            header += [f"{column.heading} {name.strip()}".strip() for name in (*names, "n")]
+            header += [f"{column.heading} {name.strip()}".strip() for name in (*names, count)]
             values = np.column_stack([*column.numbers.values()])
             for row, numbers, ok, planned in zip(body, values.tolist(), column.n_ok, column.n_planned, strict=True):
                 row += [*map(form.text, numbers), f"{ok}/{planned}"] if planned else [""] * (len(numbers) + 1)
@@ -163,7 +164,7 @@ def make_table(
     for name in (name for name in columns if name not in dims):
         axes = ", ".join(map(str, statistics[name].dims))
         message = f"`columns` must be some of {', '.join(dims)}, got {name}"
-        raise InputError(f"{message}, which depends on {axes}. Use --rows")
+        raise InputError(f"{message}, which depends on {axes}. Use `rows`")
     for name in (name for name in names if set(statistics[name].dims) & set(columns)):
         message = f"`rows` must name parameters that depend only on rows, got {name}"
         raise InputError(f"{message}, which depends on columns")
@@ -290,8 +291,8 @@ def summarise_variables(
     values = {name: data[name] for name in find_variables(data, *request.variables)}
     for name, each in values.items():
         if request.over == DEFAULT_OVER and "seed" not in each.dims:
-            known = ", ".join([*map(str, each.dims), _NONE])
-            raise InputError(f"`{name}` has no seed axis. Name axes with --over: {known}")
+            known = ", ".join([*map(str, each.dims), f"{_NONE} (a row for each run)"])
+            raise InputError(f"`{name}` has no axis `seed`. Name axes with `over`: {known}")
     if request.over == (_NONE,):
         values = {name: each.expand_dims(_NONE) for name, each in values.items()}
     defaults = ("mean",) if request.over == (_NONE,) else ("mean", "std") if request.columns else estimates.DEFAULT
@@ -332,10 +333,14 @@ def has_no_error(data: xr.Dataset) -> bool:
 def find_variables(data: xr.Dataset, *names: str) -> tuple[str, ...]:
     """Return the named variables, by default the first user variable.  Raises InputError for unknown names."""
     known = list_user_variables(data)
-    if not names and not known:
+    if not known and not (names and set(names) <= set(data.data_vars)):
+        runs = study_runs.count_status(data) if study_runs.KEYS in data else None
+        if runs is not None and runs.messages and not runs.ok:
+            advice = "See `ds.run_message` or `evogt status`"
+            raise InputError(f"no run is ok ({runs.describe()}): {runs.messages[0].text.rstrip('.')}. {advice}")
         raise InputError("the result has no variable with numbers")
     if not names and has_no_error(data) and data[known[0]].attrs.get(HEADLINE) != 1:
-        raise InputError(f"{NO_SOLUTION_ERROR}. Choose a variable with --variable: {', '.join(known)}")
+        raise InputError(f"{NO_SOLUTION_ERROR}. Choose a variable with `variable`: {', '.join(known)}")
     for name in names:
         if name not in data.data_vars:
             raise name_error("variable", name, known)
@@ -401,9 +406,9 @@ def make_order_table(data: xr.Dataset, request: TableRequest, along: str = "") -
     over = [dim for dim in request.over if dim in values.dims]
     numeric = [str(dim) for dim in values.dims if dim not in over and values[dim].dtype.kind in "iuf"]
     if not along and len(numeric) != 1:
-        raise InputError(f"`--orders` must name one of the numeric axes ({', '.join(numeric) or 'there is none'})")
+        raise InputError(f"`orders` must name one of the numeric axes ({', '.join(numeric) or 'there is none'})")
     if along in over:
-        raise InputError(f"`--orders` must name another axis than `--over`, got {along} for both")
+        raise InputError(f"`orders` must name another axis than `over`, got {along} for both")
     of = request.statistics[0] if request.statistics else "mean"
     found = estimates.observed_orders(
         values, along or numeric[0], over, of=of, interval=request.interval, units=request.units,

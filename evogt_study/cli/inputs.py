@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from evogt_study.errors import AccuracyWarning, InputError
+from evogt_study.errors import AccuracyWarning, InputError, StudyError
 from evogt_study.storage.files import description_path, store_folder
 from evogt_study.text import format_count, print_line
 from evogt_study.workers.runner import RunOptions
@@ -39,6 +39,15 @@ class Command(click.Command):
     """Click command with groups of options under headings."""
 
     groups: Mapping[str, Sequence[click.Option]]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the function of the command.  An InputError names options and arguments as on the command line."""
+        try:
+            return super().invoke(ctx)
+        except StudyError:  # it names keys of the study
+            raise
+        except InputError as error:
+            raise InputError(name_options(str(error))) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of each group of options under a heading.  The last group contains --help."""
@@ -132,13 +141,16 @@ RUN_OPTIONS = {
 }
 
 
-def make_run_options(given: Mapping[str, Any]) -> RunOptions:
-    """Create the options of a run.  Errors name an option as on the command line."""
-    try:
-        return RunOptions(**given)
-    except InputError as error:
-        names = rf"`({'|'.join(given)})`"
-        raise InputError(re.sub(names, lambda found: f"`{format_option(found[1])}`", str(error))) from None
+def name_options(text: str) -> str:
+    """Return a message with the options and arguments of the command as the user types them."""
+    context = click.get_current_context()
+    typed = set(re.findall(r"\w+", str(list(context.params.values()))))  # such as an axis with the name of an option
+    for each in context.command.params:
+        is_option, metavar = isinstance(each, click.Option), str(each.metavar)
+        shown = each.opts[-1] if is_option else re.findall(r"[A-Z][\w.]*", metavar)[-1].rstrip(".")
+        for name in {str(each.name), shown.strip("-").replace("-", "_") if is_option else str(each.name)} - typed:
+            text = text.replace(f"`{name}`", f"`{shown}`")
+    return text
 
 
 def read_task(text: str) -> tuple[int, ...]:

@@ -96,7 +96,7 @@ def plot(
             failed.append(error)
             if len(failed) == len(choices):
                 raise failed[0] from None
-            display.print_warning([f"{name} is left out: {error}"])
+            display.print_warning([f"{name} is left out: {inputs.name_options(str(error))}"])
             continue
         # add the kind of plot to the name of each figure
         alone = len(choices) == 1 and output is not None

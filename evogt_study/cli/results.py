@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from evogt_study.operations.verify import Verification
 
 
-@inputs.make_command([inputs.argument("files", "[LABEL=]FILE.nc...", nargs=-1, required=True, type=str)], [
+@inputs.make_command([inputs.argument("paths", "[LABEL=]FILE.nc...", nargs=-1, required=True, type=str)], [
     option("-o --output", "PATH", "New result file.", required=True),
-    option("--study study_file", "STUDY.toml",
+    option("--study", "STUDY.toml",
            "Study that includes all runs.  [default: the study of the files, with all axis values]"),
-    option("--along", "NAME", "Join results of several studies along this new dimension."),
+    option("--along dim", "NAME", "Join results of several studies along this new dimension."),
 ])  # fmt: skip
-def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: str | None) -> None:
+def merge(paths: tuple[str, ...], output: Path, study: Path | None, dim: str | None) -> None:
     """Join results of one study from several computations, for example some seeds on each machine.
 
     If several files have a run, the values of this run must be equal bit for bit.  A run that is ok replaces a run with
@@ -34,21 +34,22 @@ def merge(files: tuple[str, ...], output: Path, study_file: Path | None, along: 
     the file.  Constants that differ become coordinates along NAME.  Other commands read the new file like any result.
     The new file holds no study that `evogt run` could run.
     """
-    from evogt_study.operations.merge import concat
+    if dim is not None:
+        inputs.refuse_options("--along", allowed="output dim")
+        from evogt_study.operations.merge import concat
+
+        results = _read_labels(paths)
+        inputs.check_finished(*results.values())
+        concat(results, dim, output=output)
+        display.print_result(output)
+        return
     from evogt_study.operations.merge import merge as merged
     from evogt_study.results.reopened import study_as_recorded
 
-    if along is not None:
-        inputs.refuse_options("--along", allowed="output along")
-        results = _read_labels(files)
-        inputs.check_finished(*results.values())
-        concat(results, along, output=output)
-        display.print_result(output)
-        return
-    paths = list(map(Path, files))
-    inputs.check_exists(*paths)
-    merged(paths, output, study=None if study_file is None else study_as_recorded(study_file, paths))
-    for each in paths:
+    files = list(map(Path, paths))
+    inputs.check_exists(*files)
+    merged(files, output, study=None if study is None else study_as_recorded(study, files))
+    for each in files:
         display.warn_if_unfinished(each)
     display.print_result(output)
 
@@ -59,7 +60,7 @@ def _read_labels(files: tuple[str, ...]) -> dict[Any, Path]:
     for each in files:
         label, _, file = each.partition("=") if "=" in each else (Path(each).stem, "", each)
         if label in results:
-            raise InputError(f"`FILES` must have different labels, got {label} twice. Write LABEL=FILE.nc.")
+            raise InputError(f"`FILE.nc` must have different labels, got {label} twice. Write LABEL=FILE.nc.")
         results[label] = Path(file)
     for number in (int, float):  # int first, so that integers stay integers
         with suppress(ValueError):

@@ -64,7 +64,7 @@ def run(
     """
     if dry_run:
         inputs.refuse_options("--dry-run", allowed="dry_run output reuse_from workers as_json")
-    options = inputs.make_run_options(given)
+    options = RunOptions(**given)
     inputs.check_together(scheduler=scheduler, scheduler_file=scheduler_file, task=task)
     inputs.check_together(workers=options.workers, scheduler=scheduler, scheduler_file=scheduler_file)
     elsewhere = bool(scheduler or scheduler_file)

@@ -118,7 +118,7 @@ def _list_points(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any
     return [{name: values[tuple(at[i] for i in own)] for name, own, values in listed} for at in places]
 
 
-@inputs.make_command([inputs.RESULT_FILE, inputs.argument("axis", "[AXIS]", required=False, type=str)], {
+@inputs.make_command([inputs.RESULT_FILE, inputs.argument("dim", "[AXIS]", required=False, type=str)], {
     "What to compare": [
         option("--variable", "NAME", "Variable to compare.  [default: the first]"),
         option("--over", "AXIS,...", "Axes whose values are the sample.", default="seed"),
@@ -139,7 +139,7 @@ def _list_points(data: xr.Dataset, dims: Sequence[object]) -> list[dict[str, Any
     "Other": [inputs.JSON],
 })  # fmt: skip
 def compare(
-    file: Path, axis: str | None, over: tuple[str, ...], variable: str | None, at: Mapping[str, str], as_json: bool,
+    file: Path, dim: str | None, over: tuple[str, ...], variable: str | None, at: Mapping[str, str], as_json: bool,
     **options: Any,
 ) -> None:  # fmt: skip
     """Compare the values of an axis on common seeds.
@@ -152,16 +152,16 @@ def compare(
     from evogt_study.analysis.tables import find_variables, format_comparison
     from evogt_study.schema.variables import list_accuracy_warnings
 
-    if axis is not None and axis.endswith(".nc"):
+    if dim is not None and dim.endswith(".nc"):
         advice = "Compare two results with `evogt diff`, or join them with `evogt merge --along NAME`"
-        raise InputError(f"`AXIS` must be an axis of {file}, got the file {axis}. {advice}.")
+        raise InputError(f"`AXIS` must be an axis of {file}, got the file {dim}. {advice}.")
     data = inputs.read_phase(file, "main")
     runs, (name,) = select_point(data, at), find_variables(data, *([variable] if variable else []))
     values = runs[name]
     axes = [str(dim) for dim in data["run_status"].dims if dim in values.dims]
     known = [name for name in axes if name not in over and values.sizes[name] > 1]
     strings = [name for name in known if values[name].dtype.kind in "OU"]
-    dim = axis or next((names[0] for names in (known, strings) if len(names) == 1), None)
+    dim = dim or next((names[0] for names in (known, strings) if len(names) == 1), None)
     if dim is None:
         raise InputError(f"`AXIS` must be one of {', '.join(known) or 'none'}, got none. Name the axis to compare.")
     found = compare_values(values, dim, over, planned=find_finished_keys(runs), **options)

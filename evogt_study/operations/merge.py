@@ -84,7 +84,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
         check_study(study)
     output, sources = Path(output), to_paths(paths)
     if len(sources) < 2:
-        raise InputError(f"`FILES` must be two results or more, got {len(sources)}")
+        raise InputError(f"`paths` must be two results or more, got {len(sources)}")
     if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
         raise _explain_conflict(output, "which is one of the files to merge")
     _write_joined(output, lambda: _merge_runs(list(map(RunsOfResult, sources)), study))
@@ -142,7 +142,7 @@ def _write_joined(output: Path, join: Callable[[], JoinedRuns]) -> None:
 
 
 def _explain_conflict(output: Path, kind: str) -> ResultError:
-    return ResultError(f"`--output` must be a new file, got {output}, {kind}. Choose another output file.")
+    return ResultError(f"`output` must be a new file, got {output}, {kind}. Choose another output file.")
 
 
 def _make_joint_study(sources: Sequence[RunsOfResult]) -> Study:
@@ -173,7 +173,7 @@ def _make_joint_study(sources: Sequence[RunsOfResult]) -> Study:
         other = next(number for number, each in enumerate(texts) if each != texts[0])
         raise ResultError(
             f"no file has a study that includes all runs. {sources[0].path} and {sources[other].path} differ: "
-            f"{describe_changes(texts[0], texts[other])}. Give a study file that includes all runs with --study."
+            f"{describe_changes(texts[0], texts[other])}. Give a study file that includes all runs with `study`."
         )
     return read_recorded_study(sources[0].path, data[0].assign_attrs(study=write_toml({**tables[0], "axes": joint})))
 
@@ -197,7 +197,7 @@ def _plan_phases(study: Study, sources: Sequence[RunsOfResult]) -> dict[str, Pla
                 changes = describe_changes(own, now)
                 raise ResultError(
                     f"{source.path} holds {format_count(lost, f'{name} run')} that {study.file} does not include "
-                    f"({changes}). Give a study file that includes all runs with --study, or leave this file out."
+                    f"({changes}). Give a study file that includes all runs with `study`, or leave this file out."
                 )
     return dict(reversed(plans.items()))
 

@@ -58,7 +58,7 @@ def _find_abscissa(data: xr.Dataset, variable: str) -> tuple[xr.Dataset, str]:
     values, own = groups.get_numeric_array(data, variable), groups.find_own_dimensions(data, variable)
     if len(own) != 1:
         known, got = (name for name in map(str, data.data_vars) if is_time_series(data, name)), ", ".join(own)
-        message = f"`--variable` must have one dimension besides the axes, such as time ({', '.join(known) or 'none'})"
+        message = f"`variable` must have one dimension besides the axes, such as time ({', '.join(known) or 'none'})"
         raise InputError(f"{message}, got {variable} over {got or 'the axes only'}")
     varying = [str(name) for name, each in values.coords.items()
                if each.ndim > 1 and each.dims[-1] == own[0] and each.dtype.kind in "iuf"]  # fmt: skip
@@ -168,7 +168,7 @@ def _select_run(data: xr.Dataset, request: PlotRequest) -> tuple[xr.Dataset, str
     unknown = [name for name in request.at if name not in data[FIELD].dims]
     if unknown:
         known = ", ".join(map(str, data[FIELD].dims))
-        raise InputError(f"`--at` must name dimensions of the field ({known}), got {shorten(unknown[0])}")
+        raise InputError(f"`at` must name dimensions of the field ({known}), got {shorten(unknown[0])}")
     inside = {name: value for name, value in request.at.items() if name in ("time", *DIRECTIONS)}
     run = select_point(data, {name: value for name, value in request.at.items() if name not in inside}, axes)
     if "run_status" in run:

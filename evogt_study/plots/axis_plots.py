@@ -257,7 +257,7 @@ def draw_trend(data: xr.Dataset, variable: str, request: PlotRequest) -> Plotted
     over = request.over if request.over is not None else study_runs.find_sample_dimensions(here[variable])[:1]
     over = tuple(dim for dim in over if dim != SEED)
     if not over:
-        raise InputError(f"`--over` must name the dimension of a sample, got no sample of `{variable}`")
+        raise InputError(f"`over` must name the dimension of a sample, got no sample of `{variable}`")
     whole = (*over, SEED) if SEED in here[variable].dims else over
     runs = groups.group_runs(data, variable, replace(request, x=None, hue=None, col=None, over=whole), wanted=())
     sample = find_points(here[variable], over)
@@ -481,7 +481,7 @@ def compare_axis(data: xr.Dataset, variable: str, request: PlotRequest) -> xr.Da
     here, axis, over = _choose_comparison(data, variable, request)
     if axis is None:
         least = _find_min_units(data[variable])
-        raise InputError(f"`--hue` must be an axis with several values, and --over must have {least} points")
+        raise InputError(f"`hue` must be an axis with several values, and `over` must have {least} points")
     return compare(here[variable], axis, over, planned=find_finished_keys(here))
 
 

@@ -154,10 +154,10 @@ class Canvas:
                     for axes in labelled or self.axes[:1]:
                         getattr(axes, f"set_{which}label")(text)
                 if scale not in (None, *SCALES):
-                    raise InputError(f"`--{which}scale` must be one of {', '.join(SCALES)}, got {shorten(scale)}")
+                    raise InputError(f"`{which}scale` must be one of {', '.join(SCALES)}, got {shorten(scale)}")
                 for axes in self.axes if scale is not None else ():
                     if scale == "log" and not getattr(axes.dataLim, f"{which}min") > 0.0:
-                        message = f"`--{which}scale` must be linear if values or positions are not positive"
+                        message = f"`{which}scale` must be linear if values or positions are not positive"
                         raise InputError(f"{message}, got {scale}")
                     getattr(axes, f"set_{which}scale")(scale)
                     axes.autoscale_view()

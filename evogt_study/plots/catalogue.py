@@ -57,7 +57,7 @@ def choose_plots(data: xr.Dataset, request: PlotRequest | None = None) -> list[C
 def draw_kind(data: xr.Dataset, kind: str, request: PlotRequest | None = None) -> PlottedFigure:
     """Draw a plot of one kind.  If the figure has no footnote, the caption has it."""
     if kind not in KINDS:
-        raise name_error("KIND", kind, KINDS)
+        raise name_error("kind", kind, KINDS)
     request = request or PlotRequest()
     look = request.title, request.xlabel, request.ylabel, request.size, request.xscale, request.yscale
     if request.ax is not None and look != ("", None, None, None, None, None):

@@ -205,7 +205,7 @@ def group_runs(
         data = bare.assign({variable: bare[variable].broadcast_like(bare["run_status"])})
     inner = [str(dim) for dim in data[variable].dims if dim not in find_axes(data, variable)]
     if inner and not own:
-        raise InputError(f"`--variable` must be one number of each run here, got {variable} over {', '.join(inner)}")
+        raise InputError(f"`variable` must be one number of each run here, got {variable} over {', '.join(inner)}")
     here = select_point(data, request.at, find_axes(data, variable))
     axes = find_axes(here, variable)
     found, over, follower = _assign_axes(here, axes, request, wanted, numeric)
@@ -266,7 +266,7 @@ def _assign_axes(
     twice = [name for _, name in named]
     if len(set(twice)) < len(twice):
         name = next(name for name in twice if twice.count(name) > 1)
-        raise InputError(f"`--{next(iter(given))}` and the other options must name different axes, got {name} twice")
+        raise InputError(f"`{next(iter(given))}` and the other options must name different axes, got {name} twice")
     free = [name for name in axes if name not in twice and data.sizes[name] > 1]
     # x has the longest axis of numbers, and hue has the first axis of strings
     numbers = sorted((name for name in free if is_numeric(data, name)), key=lambda name: -data.sizes[name])
@@ -285,7 +285,7 @@ def _assign_axes(
         follower = find_candidate_parameter(data)
     if follower is None and not ("x" in found and is_numeric(data, found["x"])):
         known = ", ".join(name for name in axes if is_numeric(data, name) and data.sizes[name] > 1) or "there is none"
-        raise InputError(f"`--x` must be an axis with numbers ({known}), got {given.get('x', 'none')}")
+        raise InputError(f"`x` must be an axis with numbers ({known}), got {given.get('x', 'none')}")
     return found, over, follower
 
 
@@ -299,7 +299,7 @@ def _check_axes(named: Sequence[tuple[str, str | None]], axes: Sequence[str]) ->
     """Raise InputError if an option has a name that is not an axis."""
     for option, name in named:
         if name is not None and name not in axes:
-            raise name_error(f"--{option}", name, axes)
+            raise name_error(f"{option}", name, axes)
 
 
 def _find_followers(data: xr.Dataset, axes: Sequence[str], request: PlotRequest) -> dict[str, str]:
@@ -327,7 +327,7 @@ def _get_numbers_along(data: xr.Dataset, name: str | None, order: Mapping[str, i
     numbers = data[name].variable
     inner = [str(dim) for dim in numbers.dims if dim not in order]
     if moving := [dim for dim in inner if numbers.sizes[dim] > 1]:
-        message = f"`--x` must be constant within a sample, but {name} follows {', '.join(moving)}"
+        message = f"`x` must be constant within a sample, but {name} follows {', '.join(moving)}"
         raise InputError(f"{message}. Leave it out.")
     kept = numbers.isel(dict.fromkeys(inner, 0)).set_dims(order)  # type: ignore[no-untyped-call]  # xarray's
     return np.asarray(kept.values, dtype=np.float64)
@@ -376,7 +376,7 @@ def get_numeric_array(data: xr.Dataset, variable: str) -> xr.DataArray:
     """Return a numeric variable.  Raises InputError with the names of all numeric variables."""
     drawable = study_runs.list_numeric_variables(data)
     if variable not in drawable and not _has_each_run(data, variable):
-        raise name_error("--variable", variable, drawable)
+        raise name_error("variable", variable, drawable)
     return data[variable]
 
 

@@ -143,7 +143,7 @@ def parse_label(option: str, text: str) -> str:
         if is_math_text(line):
             MathTextParser("path").parse(line)
     except ValueError:
-        message = f"`--{option}` must have mathematics between its dollars that Matplotlib reads"
+        message = f"`{option}` must have mathematics between its dollars that Matplotlib reads"
         raise InputError(rf"{message}, got {shorten(text)}. Write \$ for a dollar.") from None
     return line
 

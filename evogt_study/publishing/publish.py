@@ -46,7 +46,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     if missing:
         raise InputError(f"`evogt publish` needs {', '.join(missing)}: pip install 'evogt-study[publish]'")
     folder = Path(folder)
-    conflict = InputError(f"`--output` must be a new folder, got {folder}, which exists. Choose another output folder.")
+    conflict = InputError(f"`output` must be a new folder, got {folder}, which exists. Choose another output folder.")
     exists = folder.exists() or folder.is_symlink()  # `exists` is false for a broken link
     if exists and not (folder / TAG_MANIFEST).is_file():
         raise conflict

@@ -265,6 +265,12 @@ def test_too_few_seeds_have_a_sentence_instead_of_an_interval(seeds, confidence,
     assert "too few" not in enough.conclusion.item()
 
 
+def test_numbers_have_the_name_of_their_axis_in_the_sentence():
+    found = evs.compare(make_array(draw_separated(2, 10)).assign_coords(method=[50, 20]), "method")
+    assert "method = 50 has a lower error than method = 20 on 10 of 10 seeds" in found.conclusion.item()
+    assert (found.leader.item(), found.rival.item()) == ("50", "20")
+
+
 def test_margin_and_ties_are_in_the_sentence():
     x = 1.0 + 0.001 * np.random.default_rng(0).standard_normal((2, 30))
     assert conclude(make_array(x), margin=0.05).split(":")[0].endswith("are equal within 5 %")

@@ -73,7 +73,7 @@ def test_truth_and_limits_of_each_run_and_other_dimensions_stay():
     assert found.power.values[1] == 1.0
     assert ((found.coverage_ci[:, 0] <= found.coverage) & (found.coverage <= found.coverage_ci[:, 1])).all()
     assert not np.isfinite(found.relative_bias[0])
-    with pytest.raises(InputError, match="`over` must name dimensions of b"):
+    with pytest.raises(InputError, match="`b` has no axis `run`"):
         evs.performance(b, truth, "run")
 
 

@@ -134,7 +134,8 @@ def test_over_several_dimensions_in_any_order():
 
 
 @pytest.mark.parametrize(
-    ("count", "of_mean"), [(5, "few seeds: 5 (Student's interval)"), (9, "few seeds: 9"), (10, "")]
+    ("count", "of_mean"),
+    [(5, "few seeds: 5 (Student's interval, the interval of a median needs 6)"), (9, "few seeds: 9"), (10, "")],
 )
 def test_few_seeds_and_intervals_of_the_standard_deviation_are_noted(count, of_mean):
     values = make_array(np.linspace(1.0, 2.0, count))

@@ -169,7 +169,7 @@ def test_the_default_variable_is_the_first_of_the_user_and_never_run_metadata():
         find_variables(data, "cots")
     initial = xr.Dataset({"initial_error": runs.assign_attrs(headline=0), "drop": runs.assign_attrs(headline=1)})
     assert find_variables(initial) == ("drop",)
-    with pytest.raises(InputError, match="there is no solution error .* with --variable: initial_error$"):
+    with pytest.raises(InputError, match="there is no solution error .* with `variable`: initial_error$"):
         find_variables(initial.drop_vars("drop"))
     with pytest.raises(InputError, match="the result has no variable with numbers"):
         find_variables(data.drop_vars(["cost", "curve"]))

@@ -88,7 +88,7 @@ def test_open_results_are_joined_as_their_files_are(files, tmp_path):
     ("source", "axes", "message"),
     [
         ("def method(seed, gamma):\n    return {'error': gamma}", "[axes]\nseed = [0]\n[constants]\ngamma = 1",
-         "`N` is an axis of 'heat', but is no parameter of 'other'. Select one value of this axis."),
+         "`N` is an axis of 'heat', but is no parameter of 'other'. Select one value of `N` in 'heat'."),
         (HEAT.replace('"rank": N', '"rank": ("part", [N, N])'), "[axes]\nN = [4]\nseed = [0]\n[constants]\nkappa = 1",
          "`rank` cannot be joined: over (N, seed) in 'heat', over (N, seed, part) in 'other'"),
         (HEAT.replace('"rank": N', '"rank": str(N)'), "[axes]\nN = [4]\nseed = [0]\n[constants]\nkappa = 1",

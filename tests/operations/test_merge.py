@@ -86,7 +86,7 @@ def test_seeds_split_in_two_are_the_whole(part, tmp_path):
     same_numbers(read_study(tmp_path / "c.nc"), read_study(whole))
     assert verify(tmp_path / "c.nc", rerun=3).well
     same_numbers(evs.run(study, output=tmp_path / "c.nc", workers=1), data)  # nothing is left to compute
-    with pytest.raises(InputError, match="`FILES` must be two results or more, got 1"):
+    with pytest.raises(InputError, match="`paths` must be two results or more, got 1"):
         merge(str(tmp_path / "c.nc"), tmp_path / "copy.nc")  # one path is no list of letters
 
 
@@ -103,7 +103,7 @@ def test_several_axes_may_leave_runs_that_no_file_has(part, tmp_path):
     study, _ = part("whole", [0, 1], ["a", "b"])
     data = merge([a, b], tmp_path / "c.nc", study=study)
     assert to_status(data.run_status).tolist() == [[Status.ok, Status.ok], [Status.ok, Status.not_run]]
-    assert [line for line in verify(tmp_path / "c.nc").findings if "1 runs of 4 are not_run" in line]
+    assert [line for line in verify(tmp_path / "c.nc").findings if "1 run of 4 with the status not run" in line]
 
 
 def test_a_run_that_is_ok_is_taken_before_one_that_is_not(part, tmp_path):

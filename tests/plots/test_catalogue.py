@@ -59,7 +59,7 @@ def test_kinds_that_fit_the_pde_method_a_pilot_and_a_named_variable(failing):
     assert kinds_of(compute_pilot_runs(Study.from_text(PILOT))) == ["dependence"]
     assert kinds_of(failing, variable="count") == ["distribution", "dependence"]
     assert kinds_of(failing, variable="trace") == ["time_series"]
-    for roles, message in (({"at": {"N": 3}}, "`N` must be one of 10, 20, 40, got 3"), ({"col": "q"}, "`--col` must")):
+    for roles, message in (({"at": {"N": 3}}, "`N` must be one of 10, 20, 40, got 3"), ({"col": "q"}, "`col` must")):
         with pytest.raises(InputError, match=message):
             kinds_of(failing, **roles)
 

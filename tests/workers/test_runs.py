@@ -445,10 +445,10 @@ def test_an_interrupted_study_without_a_file_keeps_what_is_finished():
 
 
 def test_an_interrupt_of_the_writing_says_that_all_runs_are_finished(monkeypatch, tmp_path):
-    def interrupt(runs):
+    def interrupt(*result):
         raise KeyboardInterrupt("terminated")
 
-    monkeypatch.setattr("evogt_study.operations.run.summarize", interrupt)
+    monkeypatch.setattr("evogt_study.operations.run.write_result", interrupt)
     message = "^terminated: all runs are finished. The same command writes the result.$"
     with pytest.raises(KeyboardInterrupt, match=message):
         evs.run(evs.Study(square, axes={"seed": [0, 1]}), output=tmp_path / "s.nc", workers=0)
