@@ -79,20 +79,21 @@ def run_script(folder, code, *arguments):
 def script(name, tmp_path):
     """What an example script prints; its picture is made."""
     picture = tmp_path / f"{name}.png"
+    (tmp_path / "script.toml").write_text((ROOT / "studies" / "examples" / f"{name}.toml").read_text())
     printed = run_script(tmp_path, (ROOT / "studies" / "examples" / f"{name}.py").read_text(), picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert (ROOT / "studies" / "examples" / f"{name}.png").exists()
     return printed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_which_gamma(tmp_path):
     transnet, gtransnet = script("which_gamma", tmp_path).splitlines()
     assert transnet == "transnet: gamma = 4, mean error 2.20e-04 over 10 seeds"
     assert gtransnet.startswith("gtransnet: gamma = 8, mean error 2.17e-05")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_how_many_seeds(tmp_path):
     printed = script("how_many_seeds", tmp_path)
     shown = next(block for block in re.findall(r"```\n(.*?)```", (ROOT / "studies/README.md").read_text(), re.DOTALL))

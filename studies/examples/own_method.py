@@ -1,10 +1,10 @@
-"""A method of one's own for a study: any function of the parameters that returns named numbers or arrays."""
+"""A user function for a study.  It returns named numbers or arrays for the values of its parameters."""
 
 import numpy as np
 
 
 def monte_carlo_pi(seed: int, points: int, antithetic: bool = False) -> dict:
-    """Estimate pi from `points` random points in the unit square, and how the estimate settles on the way."""
+    """Estimate pi from `points` random points in the unit square, and the running estimate."""
     rng = np.random.default_rng(seed)
     sample = rng.random((points, 2))
     if antithetic:

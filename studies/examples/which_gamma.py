@@ -1,4 +1,4 @@
-"""Which gamma?  Runs which_gamma.toml, draws the error against the shape parameter, and names the best one.
+"""Which gamma?  Run which_gamma.toml, draw the error against the shape parameter, and print the best gamma.
 
 python studies/examples/which_gamma.py [PICTURE.png]
 """
@@ -10,7 +10,7 @@ import evogt_study as evs
 
 
 def main(picture: Path) -> None:
-    """Run the study, print the best gamma of each dictionary, and draw all of them."""
+    """Run the study, print the best gamma of each dictionary, and draw the errors."""
     study = evs.Study.from_file(Path(__file__).with_suffix(".toml"))
     ds = evs.run(study)
     mean = evs.summary(ds.error, over="seed")["mean"]
