@@ -4,8 +4,6 @@ A formula contains numbers, names, ``+ - * / **``, parentheses and the functions
 nesting and powers bound the time and memory of `parse`.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import math

@@ -1,7 +1,5 @@
 """Print text, also from untrusted sources, with escapes for control characters and invisible characters."""
 
-from __future__ import annotations
-
 import sys
 
 import click

@@ -176,5 +176,5 @@ def write_computed_result(study, path):
 
 def compute_table(plan):
     table = RunTable(plan)
-    table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
+    table.add(compute_here(Batch.from_cases(plan.spec, list(plan.cases()))))
     return table

@@ -67,7 +67,7 @@ def keys(text):
 
 def computed(text, stages=None):
     """Compute all runs in this process; return their status, messages and variables."""
-    records = compute_here(Batch.of(Study.from_text(text).spec, cases(text)), stages)
+    records = compute_here(Batch.from_cases(Study.from_text(text).spec, cases(text)), stages)
     return records.status, records.messages, {stack.name: stack.values for stack in records.stacks}
 
 

@@ -30,7 +30,7 @@ def cooling(dimension, diffusion):
 
 
 def solve(dimension, diffusion, dt, steps=20, tau=1e-8):
-    rule, grid = QuadratureRule("gauss_legendre", POINTS[dimension]), TimeGrid.of(dt * steps, dt)
+    rule, grid = QuadratureRule("gauss_legendre", POINTS[dimension]), TimeGrid.from_step(dt * steps, dt)
     return solve_arrays(
         cooling(dimension, diffusion), Discretisation(DICTIONARIES[dimension], 2, tau, rule, rule, grid)
     )

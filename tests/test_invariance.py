@@ -16,7 +16,7 @@ POINTS = np.array([[0.3, 0.3], [0.1, 0.2], [0.6, 0.3]])
 @pytest.mark.parametrize("side", [10.0, 1e6])
 def test_the_boundary_factor_of_a_polygon(side):
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    one, other = Polygon.of(corners), Polygon.of(side * corners + 3.0 * side)
+    one, other = Polygon.from_vertices(corners), Polygon.from_vertices(side * corners + 3.0 * side)
     for order, (wanted, found) in enumerate(
         zip(one.boundary_factor(POINTS, 1), other.boundary_factor(side * POINTS + 3.0 * side, 1), strict=True)
     ):
@@ -33,7 +33,7 @@ def test_a_corner_on_a_straight_side_but_for_rounding_makes_no_triangle_without_
         corners = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
         side, part = int(rng.integers(count)), rng.random()
         between = (1.0 - part) * corners[side] + part * corners[(side + 1) % count]
-        domain = Polygon.of(np.insert(corners, side + 1, between, axis=0).tolist())
+        domain = Polygon.from_vertices(np.insert(corners, side + 1, between, axis=0).tolist())
         weights = domain.quadrature(TriangleRule(0, 2)).weights
         assert weights.min() > 1e-12 * weights.max()
 

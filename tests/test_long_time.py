@@ -79,7 +79,7 @@ def test_a_forced_reaction_stays_near_the_spectral_solution():
         2, initial="sin(4*pi*x)*sin(3*pi*y)", diffusion="1/1000",
         reaction="5*sin(u**2)*(1+2*sin(pi*t/4))*sin(4*pi*x)*sin(2*pi*y)",
     )()  # fmt: skip
-    grid = TimeGrid.of(TIMES[-1], 0.05, 6)
+    grid = TimeGrid.from_step(TIMES[-1], 0.05, 6)
     rules = (QuadratureRule("gauss_legendre", points) for points in (64, 16))
     dictionary = pde.Dictionary("gtransnet", N=600, N1=1200, gamma=10)
     found = solve_arrays(problem, Discretisation(dictionary, 0, 1e-12, *rules, grid, INTEGRATORS["imex_bdf_2"]()))

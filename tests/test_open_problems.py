@@ -94,7 +94,7 @@ DICTIONARIES = {
 
 
 def solve(problem, integrator="gauss_2", dt=0.02, reference=None):
-    grid = TimeGrid.of(0.2, dt, 2)
+    grid = TimeGrid.from_step(0.2, dt, 2)
     dictionary, (assembly, validation) = DICTIONARIES[problem.dimension], rules_of(problem)
     run = Discretisation(dictionary, 0, 1e-12, assembly, validation, grid, INTEGRATORS[integrator]())
     return solve_arrays(problem, run, reference=reference)
@@ -114,7 +114,7 @@ def test_the_method_solves_it(name):
 
 @names
 def test_finite_elements_solve_it_with_third_order(name):
-    problem, grid = problem_of(name), TimeGrid.of(0.2, 0.02, 2)
+    problem, grid = problem_of(name), TimeGrid.from_step(0.2, 0.02, 2)
     rule = problem.domain.quadrature(rules_of(problem)[1])
     sizes = (8, 16) if isinstance(problem.domain.usual_rule, QuadratureRule) else (2, 3)
     if name in NATURAL:
@@ -144,7 +144,7 @@ def test_without_given_values_the_mass_is_kept(dimension, domain, boundary):
     )()
     rule = QuadratureRule("gauss_legendre", {1: 100, 2: 24}[dimension])
     rule = rule if isinstance(problem.domain.usual_rule, QuadratureRule) else TriangleRule(2, 12)
-    dictionary, grid = pde.Dictionary("gtransnet", N=30, N1=60, gamma=3.0), TimeGrid.of(0.2, 0.01, 21)
+    dictionary, grid = pde.Dictionary("gtransnet", N=30, N1=60, gamma=3.0), TimeGrid.from_step(0.2, 0.01, 21)
     run = Discretisation(dictionary, 0, 1e-12, rule, rule, grid, INTEGRATORS["gauss_2"]())
     solution = solve_arrays(problem, run)
     means = solution.trajectory.coefficients @ (solution.space.values.T @ solution.space.rule.weights)
@@ -170,7 +170,7 @@ def test_errors_against_finite_elements_are_those_against_the_truth():
     dictionary = pde.Dictionary("gtransnet", N=80, N1=320, gamma=8)
     rules = QuadratureRule("gauss_legendre", 150), QuadratureRule("composite_midpoint", 2000)
     for dt, wanted in ((2e-2, 8.525e-4), (1e-2, 2.131e-4), (5e-3, 5.327e-5)):
-        grid = TimeGrid.of(1.0, dt, 2)
+        grid = TimeGrid.from_step(1.0, dt, 2)
         run = Discretisation(dictionary, 0, 1e-12, *rules, grid, INTEGRATORS["implicit_midpoint"]())
         found = solve_arrays(problem, run, reference=make_reference("finite_elements", problem, run, 100, dt))
         assert found.errors[-1] == pytest.approx(wanted, rel=0.02)
@@ -181,7 +181,7 @@ def decay_rate(domain, N, refinements, gamma):
     one = pde.FormulaProblem(2, initial="0")().diffusion
     problem = pde.Problem(2, one, lambda nodes: shape.boundary_factor(nodes)[0], domain=shape)
     rule, dictionary = TriangleRule(refinements, 8), pde.Dictionary("gtransnet", N=N, N1=2 * N, gamma=gamma)
-    run = Discretisation(dictionary, 0, 1e-12, rule, rule, TimeGrid.of(1.0, 0.02), INTEGRATORS["radau_iia_3"]())
+    run = Discretisation(dictionary, 0, 1e-12, rule, rule, TimeGrid.from_step(1.0, 0.02), INTEGRATORS["radau_iia_3"]())
     norms = np.linalg.norm(solve_arrays(problem, run).trajectory.coefficients, axis=1)
     return np.log(norms[25] / norms[50]) / 0.5
 

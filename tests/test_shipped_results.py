@@ -85,7 +85,7 @@ def test_a_run_computed_again_gives_the_same_numbers(shipped, name):
     data = shipped[name]["main"]
     plan = plan_of(name, data)
     index = (7919 * len(name)) % plan.space.size  # some run, the same every time
-    records = compute_here(Batch.of(plan.spec, [plan.case(index)]))
+    records = compute_here(Batch.from_cases(plan.spec, [plan.case(index)]))
     assert records.status.tolist() == [Status.ok]
     same = json.loads(read_versions()) in json.loads(data.run_software.attrs["software_sets"])
     position = np.unravel_index(index, plan.space.shape)

@@ -1,7 +1,5 @@
 """Compare the values of an axis with a test, a confidence interval and a conclusion for each setup."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Export a result as a table with one row for each run, and its trajectories on a grid or without gaps."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

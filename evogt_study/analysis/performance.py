@@ -1,7 +1,5 @@
 """Compute performance measures of estimators, shares of runs, and comparisons of methods over many problems."""
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Iterable

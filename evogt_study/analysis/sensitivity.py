@@ -1,7 +1,5 @@
 """Compute the shares of axes, sampled parameters and seeds in the variance of a variable."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from itertools import combinations

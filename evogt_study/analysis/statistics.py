@@ -1,7 +1,5 @@
 """Compute statistics over named dimensions with the numbers of units, and observed orders of convergence."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Format statistics as tables in text, Markdown, LaTeX or CSV.  k/n means that k of n planned runs have a value."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -3,8 +3,6 @@
 The module of a subcommand is imported only when the user calls the subcommand, so `evogt --help` is fast.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from errno import EPIPE

@@ -1,7 +1,5 @@
 """Define the commands `evogt plot` and `evogt report`."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from dataclasses import replace

@@ -43,7 +43,7 @@ def status(
     While the study runs, also show the process, the speed and the time left.  For a study, show the runs that `evogt
     run` would find.  Cases that you added count as not run.
     """
-    from evogt_study.operations.progress import read_computation
+    from evogt_study.operations.progress import read_running_study
 
     inputs.check_together(json=as_json, watch=watch)
     if html is not None:
@@ -63,7 +63,7 @@ def status(
     with suppress(KeyboardInterrupt) if watch else nullcontext():
         while _show_runs(study, path, reuse_from, html, as_json) and watch:
             end = time.monotonic() + (_WATCH_SECONDS if html is None else PAGE_SECONDS)
-            while time.monotonic() < end and read_computation(path).runs:
+            while time.monotonic() < end and read_running_study(path).runs:
                 time.sleep(_WATCH_SECONDS / 10)  # the maximum delay after the end of the study
             click.clear()  # clears only a terminal
 
@@ -72,9 +72,9 @@ def _show_runs(study: Study | None, path: Path, reuse_from: tuple[Path, ...], ht
     """Print the progress of a result and write its page.  Return True if a process is computing the result."""
     from evogt_study.analysis.runs import count_status
     from evogt_study.methods.current_run import describe_running
-    from evogt_study.operations.progress import read_computation
+    from evogt_study.operations.progress import read_running_study
 
-    computation, begun = read_computation(path), description_path(path).exists()
+    computation, begun = read_running_study(path), description_path(path).exists()
     if not as_json and (begun or computation.runs):
         print_line(f"{path}: {computation.describe()}")
         display.print_lines(f"  running {line}" for line in describe_running(runs_folder(path))[:10])

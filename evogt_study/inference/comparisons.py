@@ -5,8 +5,6 @@ Student's t of paired differences.  A significant leader wins each of its tests 
 error of all tests together (Berger, Technometrics 24, 1982).
 """
 
-from __future__ import annotations
-
 import math
 from itertools import permutations
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 A sample has n units of k values, with NaN for missing values.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache

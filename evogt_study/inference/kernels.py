@@ -4,8 +4,6 @@ NaN marks a missing value.  A unit u has c_u values with the sum X_u.  The ratio
 standard error sqrt(n / (n - 1) sum_u e_u^2) / sum_u c_u, with e_u = X_u - R c_u.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial

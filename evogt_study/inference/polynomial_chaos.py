@@ -3,8 +3,6 @@
 A quasi-norm limits the degrees (Blatman & Sudret, J. Comput. Phys. 230, 2011).  Leave-one-out errors choose the terms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, islice, product

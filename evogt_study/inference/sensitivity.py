@@ -5,8 +5,6 @@ E_u(i, s').  Different seeds estimate the component of the mean, and the diagona
 part (3,) is a component or a share with its limits, which add as in Zou & Donner (Stat. Med. 27, 2008).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations

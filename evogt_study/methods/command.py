@@ -4,8 +4,6 @@ The reference of the method is the JSON text of the first five fields of `Progra
 braces, such as ``{beta}`` or ``{beta:.3g}``, in the command, in the templates and in the names of output files.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib
 import inspect

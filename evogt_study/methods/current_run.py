@@ -3,8 +3,6 @@
 The folder of a run is next to the result file.  Its name is the run key, so the next attempt finds the checkpoint.
 """
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import hashlib

@@ -217,7 +217,7 @@ def to_record(returned: Any) -> Record:
     """Return the record of a returned object, as docs/returned_values.md explains.  Raises ReturnError."""
     record = _RecordBuilder()
     if type(returned) is dict:  # the usual case
-        record.add_mapping("", returned)
+        record.add_returned_mapping("", returned)
     else:
         record.add("", returned)
     coordinates = any(datum.values.size for datum in record.coordinates.values())
@@ -270,7 +270,7 @@ class _RecordBuilder:
             for field, part in parts:
                 self.add(prefix + field, part, of_object=True)
         elif isinstance(value, Mapping):
-            self.add_mapping(prefix, value)
+            self.add_returned_mapping(prefix, value)
         elif value is None and of_object:
             self.left_out.add(f"`{name}` (None)")
         elif value is None:
@@ -285,7 +285,7 @@ class _RecordBuilder:
             array = _to_array(name, value)
             self._add_datum(name, tuple(f"{name}_{i}" for i in range(array.ndim)), array, {})
 
-    def add_mapping(self, prefix: str, values: Mapping[Any, Any]) -> None:
+    def add_returned_mapping(self, prefix: str, values: Mapping[Any, Any]) -> None:
         """Add the values of a mapping.  The name of a variable consists of `prefix` and the key."""
         for key, value in values.items():
             name = f"{prefix}{key}"

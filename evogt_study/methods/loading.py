@@ -58,7 +58,7 @@ def load_method(spec: MethodSpec) -> Method:
         stated = spec.problem.options if isinstance(spec.problem, Alternatives) else ((NO_AXIS, spec.problem),)
         every = {(m, p): load_method(replace(spec, method=each, problem=of)) for m, each in methods for p, of in stated}
         own = [every[m, p] for m, each in methods for p, _ in stated if isinstance(each, UserCode)]
-        return MethodChoices.of(every, own)
+        return MethodChoices.combine(every, own)
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
         solves = spec.problem is not None and PROBLEM in list_arguments(kind)
@@ -76,7 +76,7 @@ class MethodChoices(Method):
     chosen: tuple[str, ...]
 
     @staticmethod
-    def of(methods: Mapping[tuple[str, str], Method], own: Iterable[Method]) -> MethodChoices:
+    def combine(methods: Mapping[tuple[str, str], Method], own: Iterable[Method]) -> MethodChoices:
         """Combine methods.  The declarations of parameters in the methods `own` have the lowest priority."""
         chosen = {}
         for name, labels in zip((METHOD, PROBLEM), zip(*methods, strict=True), strict=True):

@@ -1,7 +1,5 @@
 """Compare the runs of results bit for bit, and show the differences between two results."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

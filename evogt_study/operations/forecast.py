@@ -1,7 +1,5 @@
 """Forecast the time and memory of a study from the times of its smallest, median and largest missing case."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
@@ -151,7 +149,7 @@ def time_cases(plan: Plan, sample: Sequence[SampledCase], *, in_process: bool) -
                 if in_process:
                     times[size] = _time_stages(plan, planned)
                     continue
-                parts = runner.compute(Batch.of(plan.spec, [planned]), timeout=left)
+                parts = runner.compute(Batch.from_cases(plan.spec, [planned]), timeout=left)
                 records: list[RunRecords] = list(map(load, parts))
                 if not records or Status.timed_out in records[0].status:
                     return {}

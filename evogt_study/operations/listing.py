@@ -1,7 +1,5 @@
 """List the results in a folder, and count the runs that meet conditions."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

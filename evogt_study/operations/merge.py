@@ -3,8 +3,6 @@
 Runs with equal run keys are the same run.  The merge stops with an error if two files have different values for a run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Report the progress of a study to listeners, notebooks and other processes."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -166,7 +164,7 @@ def with_progress_file(result: Path, listener: Listener | None) -> Listener:
 
 
 @dataclass(frozen=True)
-class Computation:
+class RunningStudy:
     """Process that writes an unfinished result, its latest event, and the number of parts that array tasks claim."""
 
     writer: Lease | None
@@ -190,7 +188,7 @@ class Computation:
         return f"running{who}; {format_progress(self.event) + age if self.event else 'no run is finished yet'}"
 
 
-def read_computation(result: Path) -> Computation:
+def read_running_study(result: Path) -> RunningStudy:
     """Read from the lock and the progress file which process computes a result."""
     writer = find_writer(result)
     with suppress(OSError, ValueError, LookupError, TypeError):  # the file does not exist, or is from another version
@@ -198,5 +196,5 @@ def read_computation(result: Path) -> Computation:
         # the event may be from an earlier, killed process
         if writer is not None and str(content["process"]) == writer.signature["process"]:
             event = TypeAdapter(ProgressEvent).validate_python(content["event"])
-            return Computation(writer, event, max(0.0, time.time() - content["at"]))
-    return Computation(writer, None, 0.0, count_active_claims(claims_folder(result)))
+            return RunningStudy(writer, event, max(0.0, time.time() - content["at"]))
+    return RunningStudy(writer, None, 0.0, count_active_claims(claims_folder(result)))

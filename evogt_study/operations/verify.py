@@ -1,7 +1,5 @@
 """Compute one case of a study, and verify the bytes, run keys and values of a result."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import traceback
@@ -210,7 +208,7 @@ def repeat_run(result: ResultWithPlan, index: int, runs: RunRecords) -> tuple[Tr
 def _compute_case(spec: MethodSpec, case: Case) -> tuple[RunRecords, str]:
     """Compute one case without shared stages.  Return the record and the traceback of the run."""
     raised: list[BaseException] = []
-    record = compute_here(Batch.of(spec, [case]), raised=raised.append)
+    record = compute_here(Batch.from_cases(spec, [case]), raised=raised.append)
     is_program = isinstance(spec.method, UserCode) and spec.method.kind is CodeKind.COMMAND
     if not raised or (is_program and isinstance(raised[0], errors.EvogtError)):  # the traceback contains no user code
         return record, ""

@@ -4,8 +4,6 @@ A study in studies/board has the axes `method`, `level` and `seed`.  Its variabl
 fields in one norm), `seconds` (CPU time), `unknowns` and `reference_error`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

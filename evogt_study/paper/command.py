@@ -3,8 +3,6 @@
 The command starts workers before the imports for the computation, which take a second.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

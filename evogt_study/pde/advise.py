@@ -1,7 +1,5 @@
 """Advice on the error of a study: the parts of the error, the best change, and its predicted and measured gain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

@@ -215,14 +215,14 @@ class TimeGrid:
     def refine(self, dt: float) -> TimeGrid:
         """Return the grid with step `dt` and equal observed times, which must be multiples of `dt`."""
         try:
-            return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))
+            return TimeGrid.from_step(self.final_time, dt, tuple(self.observed_times))
         except ParameterError as error:
             wanted = f"a step that divides final_time = {self.final_time:g} and all saved times"
             raise ParameterError("reference_dt", wanted, dt, remedy=f"use e.g. {self.dt:g}") from error
 
     # Times are decimal numbers, so a relative rounding error of 1e-9 is allowed.  The grid never changes `dt`.
     @staticmethod
-    def of(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
+    def from_step(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
         """Return the grid with step `dt` that saves all steps, a number of evenly spaced times, or the listed times."""
         steps = _count_steps(final_time, dt)
         if times is None or isinstance(times, int):

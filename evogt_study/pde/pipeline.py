@@ -234,7 +234,7 @@ def _make_target(
         if reference is not None:
             exact = np.concatenate([exact, reference.values(nodes, times[1:])])
             error = estimate_error(reference, exact[-1], rule, times[-1:])
-    return validation.Target.of(problem.domain, exact, _lift(problem, nodes, times[: len(exact)]), rule), error
+    return validation.Target.from_exact(problem.domain, exact, _lift(problem, nodes, times[: len(exact)]), rule), error
 
 
 def estimate_error(reference: Reference, values: Array, rule: Quadrature, final: Array) -> float | None:

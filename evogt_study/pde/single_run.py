@@ -1,7 +1,5 @@
 """One run as a labelled Dataset.  `solve` computes the run, and `evaluate` returns its solution at any points."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -181,7 +179,7 @@ def _make_discretisation(
     if "validation" not in checked:  # the rule of the paper on a box, else a fine rule on triangles
         boxed = isinstance(problem.domain.usual_rule, QuadratureRule)
         checked["validation"] = DEFAULT_VALIDATION[problem.dimension] if boxed else TriangleRule(4, 8)
-    grid = TimeGrid.of(checked.pop("final_time"), checked.pop("dt"), times)
+    grid = TimeGrid.from_step(checked.pop("final_time"), checked.pop("dt"), times)
     return Discretisation(
         dictionary, grid=grid, integrator=integrator, coefficient_reference=coefficient_reference, **checked
     )

@@ -1,7 +1,5 @@
 """Plot time series, the decay of singular values, and the fields of one run."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Plot one number of each run over axes, for example as a distribution, a trend or a heat map."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Make figures with panels, a legend and a footnote, or draw on axes of the user."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass

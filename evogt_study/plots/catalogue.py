@@ -1,7 +1,5 @@
 """List plot kinds, choose the kinds that fit a result, and draw them with title and caption."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace

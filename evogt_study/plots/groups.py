@@ -1,7 +1,5 @@
 """Group the runs of a variable for a figure by panels, series, positions along x and samples."""
 
-from __future__ import annotations
-
 import math
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Set sizes, colours and markers of all figures, escape their text and write their files, without pyplot."""
 
-from __future__ import annotations
-
 import io
 from functools import cache
 from typing import Any, NamedTuple, cast

@@ -1,7 +1,5 @@
 """Collect the contents of a deposit: results, studies, the files that the runs need, and lists of packages."""
 
-from __future__ import annotations
-
 import ast
 import json
 import tomllib

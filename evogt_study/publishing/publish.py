@@ -4,8 +4,6 @@ A deposit is a BagIt bag (BagIt 1.0, RFC 8493), which is a folder with checksums
 writes the folder atomically.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import shutil

@@ -3,8 +3,6 @@
 A page has no scripts and loads no other file.  All text of the result is escaped.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Convert a table of runs to a labelled Dataset, and a Dataset back to records."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -386,7 +384,7 @@ def _make_stack(
                 there = tuple(slice(int(each.max(initial=-1)) + 1) for each in np.nonzero(~gap))
                 # missing values among others, of a file that another program has changed
                 own.append(np.where(gap, np.nan, array)[there] if gap[there].any() else array[there])
-            values = Packed.of([each.astype(np.result_type(*own), copy=False) for each in own])
+            values = Packed.pack([each.astype(np.result_type(*own), copy=False) for each in own])
     elif values.dtype.kind == "O":
         values = values.astype(str)
     return Stack(name, tuple(names.get(dim, dim) for dim in dims), ok, values, attributes, role)

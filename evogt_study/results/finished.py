@@ -3,8 +3,6 @@
 A shard has the records of one batch.  The store keeps runs that are no longer part of the study.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Container, Iterator, Sequence

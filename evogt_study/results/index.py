@@ -4,8 +4,6 @@ A result has an HDF5 part, then pieces that HDF5 stores in another form, the sum
 that changes the file with HDF5 removes the other parts.  Adding or checking runs does not open HDF5.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -89,7 +87,7 @@ def pack_records(records: RunRecords) -> RunRecords:
             rows = np.concatenate([stack.rows for stack in (first, *others)])
             own, order = [array for stack in (first, *others) for array in stack.values], np.argsort(rows)
             rows, arrays = rows[order], [own[place] for place in order]
-        stacks.append(replace(first, rows=rows, values=Packed.of(arrays, share=first.role == COORDINATE)))
+        stacks.append(replace(first, rows=rows, values=Packed.pack(arrays, share=first.role == COORDINATE)))
     return replace(records, stacks=tuple(stacks))
 
 

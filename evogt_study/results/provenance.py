@@ -1,7 +1,5 @@
 """Record the provenance of a result and the summary of its runs, which commands read without NumPy and HDF5."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Reopen a result file with its study and plan.  Only running a case again needs the code, not its declaration."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

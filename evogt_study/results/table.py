@@ -34,7 +34,7 @@ class Shape:
     is_large: bool = field(default=False, compare=False)  # True for integers beyond float64
 
     @staticmethod
-    def of(stack: Stack) -> Shape:
+    def from_stack(stack: Stack) -> Shape:
         """Return the shape of a stack.  Numbers without units have the units "1"."""
         dtype, kind, is_large = stack.values.dtype, classify_dtype(stack.values.dtype), False
         units = str(stack.attributes.get("units", "1" if kind == NUMBERS else ""))
@@ -54,7 +54,7 @@ def add_shapes(shapes: Shapes, axes: tuple[str, ...], stacks: Iterable[Stack]) -
     """Add the shapes of stacks to `shapes`, or return a message on a stack that does not fit other runs or `axes`."""
     dims = {dim for each in shapes.values() if each.role != ATTRIBUTE for dim in each.dims}
     for stack in stacks:
-        key, shape, name = (stack.name, stack.role == ATTRIBUTE), Shape.of(stack), stack.name
+        key, shape, name = (stack.name, stack.role == ATTRIBUTE), Shape.from_stack(stack), stack.name
         known = shapes.get(key, shape)
         if known != shape:
             if replace(known, units=shape.units) == shape:

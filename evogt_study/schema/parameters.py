@@ -23,9 +23,9 @@ from evogt_study.schema.variables import LABEL
 T = TypeVar("T")
 Reader = Callable[[Any], Value]
 """Function that converts a raw value to canonical form, or raises ValueError if the value is not valid."""
-DECLARES = "declares"
+DECLARATION_KEY = "declares"
 """Key of the `Parameter` in the metadata of a dataclass field."""
-NO_PARAMETER: Mapping[str, None] = {DECLARES: None}
+NO_PARAMETER: Mapping[str, None] = {DECLARATION_KEY: None}
 """Metadata that mark a dataclass field as no parameter."""
 BITS = 64
 """Maximum number of bits of an integer parameter.  A file stores integers as int64 or uint64."""
@@ -83,7 +83,7 @@ def parameter_field(
     optional: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
     """Return a dataclass field that declares a parameter.  `more` contains other fields of `Parameter`."""
-    metadata = {DECLARES: Parameter("", wanted, read, long_name, comment, **more)}
+    metadata = {DECLARATION_KEY: Parameter("", wanted, read, long_name, comment, **more)}
     return field(default=default if default is not None or optional else MISSING, metadata=metadata)
 
 
@@ -214,8 +214,8 @@ def _find_declaration(kind: type[Any], part: Field[Any]) -> Parameter | None:
     """Return the declaration of a field from `parameter_field` in the class or a base class, or from its type."""
     for base in kind.__mro__:
         known = vars(base).get("__dataclass_fields__", {}).get(part.name)
-        if known is not None and DECLARES in known.metadata:
-            return cast("Parameter | None", known.metadata[DECLARES])
+        if known is not None and DECLARATION_KEY in known.metadata:
+            return cast("Parameter | None", known.metadata[DECLARATION_KEY])
     owner = next(base for base in kind.__mro__ if part.name in inspect.get_annotations(base))
     annotation = SimpleNamespace(__annotations__={part.name: part.type})
     try:

@@ -4,8 +4,6 @@ The conversions preserve the type and the bits of a value.  If JSON has no such 
 represents the value, for example ``{"python": "np.float32", "value": 0.1}``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

@@ -224,7 +224,7 @@ class Packed:
         )  # fmt: skip
 
     @staticmethod
-    def of(arrays: Sequence[npt.NDArray[Any]], *, share: bool = False) -> Packed:
+    def pack(arrays: Sequence[npt.NDArray[Any]], *, share: bool = False) -> Packed:
         """Return packed arrays of one dtype.  Large arrays are packed in chunks.  `share` stores equal arrays once."""
         dtype, made = arrays[0].dtype, Packed.empty(len(arrays), arrays[0].ndim)
         stored, is_text = to_file_dtype(dtype), dtype.kind == "U"

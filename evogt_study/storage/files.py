@@ -4,8 +4,6 @@ A written file or folder appears completely or not at all.  Readers refuse pipes
 links that lead out of a folder.
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import io

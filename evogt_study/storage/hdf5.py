@@ -1,7 +1,5 @@
 """Write NetCDF-4 files with HDF5 alone, and lock every use of HDF5 in this process."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from io import FileIO

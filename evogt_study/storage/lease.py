@@ -4,8 +4,6 @@ A `Lease` is a file that names its holder.  The holder renews its lease by a new
 its process was on this machine and has ended, or if it has not renewed its lease for `SILENT_SECONDS`.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

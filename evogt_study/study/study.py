@@ -163,7 +163,7 @@ class Study:
         for key in changes:
             if key not in known:
                 raise StudyError(f"unknown argument {key!r} of `Study`. Use one of {', '.join(known)}")
-        sections = StudySections.of(self)
+        sections = StudySections.from_study(self)
         sections.update(changes)
         return sections.read(self.file)
 
@@ -190,7 +190,7 @@ class Study:
         >>> study = Study("monte_carlo.py:pi", axes={"seed": range(3)})  # doctest: +SKIP
         >>> study.to_file("pi.toml")  # doctest: +SKIP
         """
-        path, sections, folder = Path(path), StudySections.of(self), Path(self.file).resolve().parent
+        path, sections, folder = Path(path), StudySections.from_study(self), Path(self.file).resolve().parent
         there = path.resolve().parent
         references = {code.reference: _make_reference(code, there) for code in sections.codes.values()}
         entries = sections.table.items()
@@ -346,7 +346,7 @@ class StudySections:
     objects: dict[str, bytes] = field(default_factory=dict)
 
     @staticmethod
-    def of(study: Study) -> StudySections:
+    def from_study(study: Study) -> StudySections:
         """Return a copy of the arguments of a study for changes."""
         codes = {code.reference: code for code in study.spec.codes}
         return StudySections(study.model.given, codes, dict(pair for code in codes.values() for pair in code.objects))

@@ -197,7 +197,7 @@ class Batch:
     folder: str = ""
 
     @staticmethod
-    def of(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, folder: str = "") -> Batch:
+    def from_cases(spec: MethodSpec, cases: Sequence[Case], *, strict: bool = False, folder: str = "") -> Batch:
         """Return a batch of cases with equal needs."""
         return Batch(spec, [(case.key, case.values) for case in cases], cases[0].needs, strict, folder)
 

@@ -1,7 +1,5 @@
 """Submit arrays of tasks to a batch system, which may be SLURM, PBS, SGE or LSF."""
 
-from __future__ import annotations
-
 import math
 import re
 import shlex

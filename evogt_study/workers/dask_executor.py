@@ -4,8 +4,6 @@ Each thread of a Dask worker has a runner, so a run may end its runner but not t
 computes its batches on other workers.  The client splits a batch that loses workers until the responsible run is alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -380,7 +378,9 @@ class PlanBatches:
                 f'no worker has --resources "{text}" for a run of this study ({plan.phase}). Start such a worker.'
             )
         self.available_needs.add(needs)
-        batches = (Batch.of(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder) for each in attempts)
+        batches = (
+            Batch.from_cases(plan.spec, each.cases, strict=each.is_trial, folder=plan.folder) for each in attempts
+        )
         packed = [pickle.dumps(each, protocol=5) for each in batches]  # a scheduler passes on bytes unchanged
         name, code = [self.executor.name] * len(packed), [hash_package()] * len(packed)
         keys = [f"{self.name}-{plan.phase}-{next(self.numbers)}" for _ in packed]

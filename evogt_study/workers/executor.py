@@ -113,10 +113,10 @@ class LocalExecutor(Executor):
         """Yield the records of the trials and the cases, as `Executor.compute` does."""
         size = BatchSize(n_cases, 1, plan.group)
         if trials:
-            batches = [Batch.of(plan.spec, [case], strict=True, folder=plan.folder) for case in trials]
+            batches = [Batch.from_cases(plan.spec, [case], strict=True, folder=plan.folder) for case in trials]
             yield concatenate_records([compute_here(batch, self.stages) for batch in batches])
         while batch := size.take(cases):
-            records = compute_here(Batch.of(plan.spec, batch, folder=plan.folder), self.stages)
+            records = compute_here(Batch.from_cases(plan.spec, batch, folder=plan.folder), self.stages)
             size.add(records)
             yield records
 

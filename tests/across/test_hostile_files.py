@@ -75,7 +75,7 @@ def write_index(path, change):
     """Add an index with a correct checksum to a file: of two runs with a small and a large array, and with a change."""
     ones, phase = np.ones(2), "main" if path.suffix == ".nc" else ""
     stacks = [
-        Stack(name, ("k",), np.arange(2), Packed.of(np.ones((2, size))))
+        Stack(name, ("k",), np.arange(2), Packed.pack(np.ones((2, size))))
         for name, size in (("v", 3), ("w", LARGE_BYTES))
     ]
     records = RunRecords(("a", "b"), ones.astype("i1"), ("", ""), ones, ones.astype("i4"), ("{}", "{}"), tuple(stacks))

@@ -132,7 +132,7 @@ def journey(own_study, tmp_path):
 
     def travel(expression):
         study, other = own_study(f"{HEAD}def method(seed):\n    return {expression}\n", SEEDS), tmp_path / "other.nc"
-        records = compute_here(Batch.of(study.spec, list(plan_study(study)[-1].cases())))
+        records = compute_here(Batch.from_cases(study.spec, list(plan_study(study)[-1].cases())))
         write_shard(shard_folder(tmp_path / "own.nc"), records)
         events = []
         first = evs.run(study, output=tmp_path / "own.nc", listener=events.append)

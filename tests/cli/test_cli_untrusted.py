@@ -57,7 +57,7 @@ def started(study, path, which):
     """What is there of a result while some of its cases are finished."""
     plan = plan_study(study)[-1]
     write_description(path, study)
-    write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, [plan.case(index) for index in which])))
+    write_shard(shard_folder(path), compute_here(Batch.from_cases(plan.spec, [plan.case(index) for index in which])))
 
 
 # --- nothing is run ---------------------------------------------------------------------------------------------------

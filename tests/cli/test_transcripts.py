@@ -48,7 +48,7 @@ def add_half(folder):
     study = Study.from_file(folder / "own.toml")
     plan = plan_study(study)[-1]
     write_description(folder / "half.nc", study)
-    records = compute_here(Batch.of(plan.spec, list(plan.cases())[6:]))
+    records = compute_here(Batch.from_cases(plan.spec, list(plan.cases())[6:]))
     write_shard(shard_folder(folder / "half.nc"), records)
 
 

@@ -122,7 +122,7 @@ def test_what_is_no_solution_is_refused(study, name, message):
     few = '[constants]\nvalidation = 50\nfinal_time = 0.1\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(pi*x)"\n'
     plan = plan_study(study("final_time = [0.1]", few.replace("final_time = 0.1\n", ""),
                             f'method = "solvers.py:{name}"'))[-1]  # fmt: skip
-    records = compute_here(Batch.of(plan.spec, list(plan.cases())))
+    records = compute_here(Batch.from_cases(plan.spec, list(plan.cases())))
     assert message in records.messages[0]
 
 

@@ -67,7 +67,7 @@ def record_of(study, numbers=None):
     """The records of cases in this process, in this order."""
     plan = plan_study(study)[-1]
     cases = [plan.case(number) for number in (range(plan.space.size) if numbers is None else numbers)]
-    return compute_here(Batch.of(plan.spec, cases))
+    return compute_here(Batch.from_cases(plan.spec, cases))
 
 
 def values_of(records, name):

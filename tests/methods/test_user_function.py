@@ -34,7 +34,7 @@ def batch_of(own_study):
     def run(body, rest=AXES, arguments="seed"):
         source = body if "def method" in body else f"def method({arguments}):\n" + textwrap.indent(body, "    ")
         plan = plan_study(own_study(HEAD + source, rest))[-1]
-        return compute_here(Batch.of(plan.spec, sorted(plan.cases(), key=lambda case: case.index)))
+        return compute_here(Batch.from_cases(plan.spec, sorted(plan.cases(), key=lambda case: case.index)))
 
     return run
 
@@ -134,7 +134,7 @@ def test_paths_are_relative_to_the_study_file(own_study, tmp_path):
     source = "from __future__ import annotations\nfrom pathlib import Path\n"
     source += "def method(seed, table: Path):\n    return float(table.read_text())\n"
     plan = plan_study(own_study(source, AXES + "[constants]\ntable = 'table.csv'\n"))[-1]
-    assert only(compute_here(Batch.of(plan.spec, list(plan.cases())))).values.tolist() == [7, 7, 7]
+    assert only(compute_here(Batch.from_cases(plan.spec, list(plan.cases())))).values.tolist() == [7, 7, 7]
 
 
 def test_masked_floats_are_missing():
@@ -205,7 +205,7 @@ def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     study = own_study(f"{HEAD}def method(seed):\n    return {KEPT[name]}\n", AXES)
     plan = plan_study(study)[-1]
     table = RunTable(plan)
-    table.add(compute_here(Batch.of(plan.spec, list(plan.cases()))))
+    table.add(compute_here(Batch.from_cases(plan.spec, list(plan.cases()))))
     data = to_dataset(table, study)
     ok = to_status(data.run_status) == Status.ok
     data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}

@@ -140,7 +140,7 @@ def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, cli
     path, source = tmp_path / "own.nc", "def method(seed, level):\n    return {'error': 1.0}\n"
     first = own_study(source, "[axes]\nseed = { count = 4 }\n[constants]\nlevel = 1\n")
     write_description(path, first)
-    runs = compute_here(Batch.of(first.spec, list(plan_study(first)[-1].cases())))
+    runs = compute_here(Batch.from_cases(first.spec, list(plan_study(first)[-1].cases())))
     write_shard(shard_folder(path), runs)
     other = own_study(source, "[axes]\nseed = { count = 2 }\n[constants]\nlevel = 1\n")
     assert read_finished_runs(other, path).tables["main"].n_finished == 2

@@ -35,7 +35,7 @@ def cpu_seconds(monkeypatch):
 
 def measure(plan):
     """Sum of the runs' seconds, the stages shared that can be."""
-    return float(compute_here(Batch.of(plan.spec, list(plan.cases()))).wall_seconds.sum())
+    return float(compute_here(Batch.from_cases(plan.spec, list(plan.cases()))).wall_seconds.sum())
 
 
 @pytest.mark.long

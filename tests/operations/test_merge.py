@@ -59,7 +59,7 @@ def test_unfinished_runs_keep_the_types_that_they_returned(own_study, result_of,
     a, b = (result_of(study, tmp_path / name) for study, name in ((studies[0], "a.nc"), (studies[2], "b.nc")))
     write_description(a, studies[1])
     plan = plan_study(studies[1])[-1]
-    write_shard(shard_folder(a), compute_here(Batch.of(plan.spec, [plan.case(1), plan.case(2)])))
+    write_shard(shard_folder(a), compute_here(Batch.from_cases(plan.spec, [plan.case(1), plan.case(2)])))
     whole = own_study(TYPED, "[axes]\nseed = [0, 1, 2, 3]\n")
     assert merge([a, b], tmp_path / "m.nc", study=whole)["value"].values.tolist() == [0, 1, 2**40, 2**40]
     with pytest.warns(StoreWarning):

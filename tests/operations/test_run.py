@@ -239,7 +239,7 @@ def test_attempts_in_shards_that_a_killed_command_did_not_remove_count_once(own_
     study, path = own_study(source, "[axes]\nseed = [0, 1, 2]"), tmp_path / "own.nc"
     evs.run(study, client=client, output=path)
     plan = plan_study(study)[-1]
-    write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, list(plan.cases()))))
+    write_shard(shard_folder(path), compute_here(Batch.from_cases(plan.spec, list(plan.cases()))))
     evs.run(study, client=client, output=path, retry_failed=retry)
     assert read_study(path).run_attempts.values.tolist() == [1, 2 if retry else 1, 1]
     assert not shard_folder(path).exists()
@@ -250,7 +250,7 @@ def test_shards_that_are_damaged_or_missing_are_computed_again(own_study, client
     cases, path = list(plan_study(study)[-1].cases()), tmp_path / "own.nc"
     starts = (0, 100, 200, 300)
     shards = [
-        write_shard(shard_folder(path), compute_here(Batch.of(study.spec, cases[start : start + 100])))
+        write_shard(shard_folder(path), compute_here(Batch.from_cases(study.spec, cases[start : start + 100])))
         for start in starts
     ]
     content = shards[0].read_bytes()

@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
 
 def write_runs(path, plan, which):
     """A shard with the runs of some cases."""
-    write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, [plan.case(index) for index in which])))
+    write_shard(shard_folder(path), compute_here(Batch.from_cases(plan.spec, [plan.case(index) for index in which])))
 
 
 def test_numbers_are_not_read(own_study, result_of, folder):

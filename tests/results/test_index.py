@@ -61,7 +61,7 @@ def test_every_flipped_bit_of_a_result_is_found_and_named(arrays):
 
 def test_every_flipped_bit_of_a_shard_is_found(own_study, tmp_path):
     plan = plan_study(own_study(ARRAYS, SEEDS % 3))[-1]
-    path = write_shard(tmp_path, compute_here(Batch.of(plan.spec, list(plan.cases()))))
+    path = write_shard(tmp_path, compute_here(Batch.from_cases(plan.spec, list(plan.cases()))))
     content = path.read_bytes()
     for at in np.random.default_rng(0).integers(0, len(content), 150).tolist():
         path.write_bytes(flipped(content, at))
@@ -77,7 +77,7 @@ def test_adding_a_run_packs_only_its_own_arrays(own_study, arrays, monkeypatch):
     monkeypatch.setattr(netcdf, "pack", lambda values: packed.append(values.shape) or pack(values))
     study = own_study(ARRAYS, SEEDS % 7)
     plan = plan_study(study)[-1]
-    write_shard(shard_folder(arrays), compute_here(Batch.of(plan.spec, [plan.case(6)])))
+    write_shard(shard_folder(arrays), compute_here(Batch.from_cases(plan.spec, [plan.case(6)])))
     data = evs.run(study, output=arrays, workers=1)
     assert packed == [(7, 30)]  # of the small arrays, which share a chunk
     for seed in range(7):
@@ -104,7 +104,7 @@ def test_what_runs_print_is_in_a_result_that_grows(own_study, tmp_path, monkeypa
     path, printed = tmp_path / "own.nc", ["é" * 100 * number + "\n" for number in range(4)]
     for count in (3, 4):
         study = own_study("def method(seed):\n    return seed\n", SEEDS % count)
-        records = compute_here(Batch.of(study.spec, list(plan_study(study)[-1].cases())[3 * (count - 3) :]))
+        records = compute_here(Batch.from_cases(study.spec, list(plan_study(study)[-1].cases())[3 * (count - 3) :]))
         new = printed[3 * (count - 3) : count]
         shard = write_shard(shard_folder(path), replace(records, outputs=tuple(new)))
         assert read_shard(shard).phases[""].outputs == tuple(new)
@@ -152,7 +152,7 @@ def test_any_array_comes_back_from_its_pieces(dtype, shape):
     values = [chance.integers(0, 100, shape).astype(dtype), chance.normal(size=shape).astype(dtype)]
     stored = np.dtype("i1" if dtype == "bool" else dtype)
     assert unpack(pack(values[1].view(stored)), stored, shape).tobytes() == values[1].tobytes()
-    packed = Packed.of(values)
+    packed = Packed.pack(values)
     assert packed.shape == (2, *shape)
     for row in range(2):
         found = packed.read_row(row)
@@ -189,7 +189,7 @@ def test_a_coordinate_that_runs_share_is_sent_and_stored_once(own_study, result_
             return xr.Dataset({"v": ("x", x.astype("i1"))}, {"x": x})
     """
     plan = plan_study(own_study(source, SEEDS % 8))[-1]
-    records = pack_records(compute_here(Batch.of(plan.spec, list(plan.cases()))))
+    records = pack_records(compute_here(Batch.from_cases(plan.spec, list(plan.cases()))))
     assert sum(stack.values.nbytes for stack in records.stacks if stack.name == "x") == 400_000
     path = result_of(own_study(source, SEEDS % 8), tmp_path / "own.nc")
     assert path.stat().st_size < 2.1 * 400_000 + 8 * LARGE_BYTES
@@ -219,7 +219,7 @@ def test_any_sequence_of_seeds_leaves_the_values_of_its_last(
     for seeds in steps:
         study = own_study(source, f"[axes]\nseed = {seeds}\n")
         plan = plan_study(study)[-1]
-        write_shard(shard_folder(folder / "own.nc"), compute_here(Batch.of(plan.spec, list(plan.cases()))))
+        write_shard(shard_folder(folder / "own.nc"), compute_here(Batch.from_cases(plan.spec, list(plan.cases()))))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StoreWarning)
             evs.run(study, output=folder / "own.nc", workers=1)

@@ -236,7 +236,7 @@ PLACES = {
 def ran(study, path, seeds):
     """The result after the runs of these seeds, which are in shards, are added to the file."""
     cases = [case for case in plan_study(study)[-1].cases() if case.values["seed"] in seeds]
-    write_shard(shard_folder(path), compute_here(Batch.of(study.spec, cases)))
+    write_shard(shard_folder(path), compute_here(Batch.from_cases(study.spec, cases)))
     return evs.run(study, output=path)
 
 

@@ -169,7 +169,7 @@ def test_cases_with_equal_keys_are_filled_by_one_record():
     assert plan.space.count == 6
     assert len(table.missing()) == 4
     cases = {case.key: case for case in plan.cases()}
-    table.add(compute_here(Batch.of(plan.spec, list(cases.values()))))
+    table.add(compute_here(Batch.from_cases(plan.spec, list(cases.values()))))
     assert (table.status == Status.ok).all()
     error = column(table, "error")
     assert error[0] == error[1] == error[2]

@@ -16,7 +16,7 @@ from evogt_study.workers.batch import Batch, compute_here
 @pytest.fixture
 def records(small_study):
     plan = plan_study(Study.from_text(small_study))[-1]
-    return pack_records(compute_here(Batch.of(plan.spec, list(plan.cases()))))
+    return pack_records(compute_here(Batch.from_cases(plan.spec, list(plan.cases()))))
 
 
 def unread(folder):

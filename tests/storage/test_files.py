@@ -105,7 +105,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
     study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]\n")
     plan, path = plan_study(study)[-1], tmp_path / "r.nc"
     write_description(path, study)
-    write_shard(shard_folder(path), compute_here(Batch.of(plan.spec, list(plan.cases()))))
+    write_shard(shard_folder(path), compute_here(Batch.from_cases(plan.spec, list(plan.cases()))))
     look = finished_runs.list_shards
 
     def overtaken(folder):

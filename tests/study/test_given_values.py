@@ -284,7 +284,7 @@ def test_dates_of_a_study_file(function, tmp_path, text):
     study = evs.Study.from_file(tmp_path / "s.toml")
     assert study.axes["x"] == [D(text.removesuffix("Z"), "ns")]
     plan = plan_study(study)[-1]
-    records = compute_here(Batch.of(plan.spec, [plan.case(0)]))
+    records = compute_here(Batch.from_cases(plan.spec, [plan.case(0)]))
     assert " ".join(str(stack.values[0]) for stack in records.stacks) == DATES_OF_TOML[text]
     written = study.replace(title="again").text
     assert tomllib.loads(written)["axes"] == tomllib.loads((tmp_path / "s.toml").read_text())["axes"]

@@ -30,7 +30,7 @@ MANY_N = str(list(range(10, 201, 10)))
 
 @pytest.mark.filterwarnings("ignore::evogt_study.errors.AccuracyWarning")  # few points, so that it takes no time
 def test_costly_runs_are_submitted_first(client, monkeypatch):
-    submitted, whole = [], Batch.of
+    submitted, whole = [], Batch.from_cases
 
     def recorded(spec, cases, **options):
         submitted.append([case.values["N"] for case in cases])

@@ -89,7 +89,7 @@ STUDIES = [
 def test_each_distinct_stage_is_computed_once_in_a_batch(stages, axes):
     plan = plan_of(*axes)
     cases = list(plan.cases())
-    records = run_batch(Batch.of(plan.spec, cases))
+    records = run_batch(Batch.from_cases(plan.spec, cases))
     assert (records.status == Status.ok).all()
     (calls,) = stages
     distinct = {}
@@ -105,7 +105,7 @@ def test_the_next_batch_of_a_worker_goes_on_with_what_it_may_keep(stages, monkey
     plan = plan_of("seed", "epsilon")
     cases = list(plan.cases())
     for half in (cases[:2], cases[2:3]):  # the three epsilon of one seed
-        run_batch(Batch.of(plan.spec, half))
+        run_batch(Batch.from_cases(plan.spec, half))
     assert [calls.get("trial functions", 0) for calls in stages] == [1, 0 if kept_bytes else 1]
     assert stages[1]["Galerkin system"] == 1
 
@@ -119,7 +119,7 @@ def compute(plan, batches):
     """A table of the runs of these batches."""
     table = RunTable(plan)
     for cases in batches:
-        table.add(run_batch(Batch.of(plan.spec, cases)))
+        table.add(run_batch(Batch.from_cases(plan.spec, cases)))
     return table
 
 
@@ -259,6 +259,6 @@ def test_the_diffusion_is_checked_at_each_cases_own_times():
     early = plan_study(Study.from_text(text))[-1]
     case = early.case(0)
     late = Case(1, {**case.values, "final_time": 0.6}, "late")
-    records = run_batch(Batch.of(early.spec, [case, late]))
+    records = run_batch(Batch.from_cases(early.spec, [case, late]))
     assert records.status.tolist() == [Status.ok, Status.failed]
     assert records.messages[1].startswith("ProblemError: `diffusion` must be positive")

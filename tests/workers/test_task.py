@@ -13,7 +13,7 @@ from helpers import PARABOLA, PILOTED, read_study, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import ResultError
-from evogt_study.operations.progress import read_computation
+from evogt_study.operations.progress import read_running_study
 from evogt_study.operations.run import run_task, run_to_file
 from evogt_study.storage.files import claims_folder, shard_folder
 from evogt_study.storage.lease import lock_result, open_claims
@@ -124,9 +124,9 @@ def test_tasks_and_a_command_do_not_compute_at_once(own_study, tmp_path):
         assert claims.take(0)
         with pytest.raises(ResultError, match=r"tasks of `evogt run --task` are computing .* \(1 parts\)"):
             run_to_file(study, tmp_path / "a.nc")
-        found = read_computation(tmp_path / "a.nc").describe()
+        found = read_running_study(tmp_path / "a.nc").describe()
         assert found == "running: tasks of `evogt run --task`, which hold 1 parts"
-    assert not read_computation(tmp_path / "a.nc").runs
+    assert not read_running_study(tmp_path / "a.nc").runs
     with lock_result(tmp_path / "a.nc"), pytest.raises(ResultError, match="another process is writing"):
         run_task(study, tmp_path / "a.nc", 1, 2)
     assert not (tmp_path / "a.nc").exists()

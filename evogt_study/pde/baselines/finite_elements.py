@@ -3,8 +3,6 @@
 `galerkin.system` assembles the sparse matrices.  Fields with nonlinear fluxes use a `FluxSystem` on elements.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -225,14 +225,14 @@ class StoredSolution(Labelled):
         """Return the positions of `times` among the stored times.  Raises ProblemError if a time is not stored."""
         places = np.abs(self.times - times[:, None]).argmin(axis=1)
         apart = np.abs(self.times[places] - times)
-        # a relative rounding error of 1e-9 is allowed, as in `TimeGrid.of`
+        # a relative rounding error of 1e-9 is allowed, as in `TimeGrid.from_step`
         if not (apart <= 1e-9 * float(self.times[-1])).all():
             got = f"none at t = {float(times[np.argmax(apart)]):.6g}"
             raise ProblemError(f"`reference` must have been saved at the observed times of the run, got {got}")
         return np.asarray(places, dtype=np.intp)
 
 
-def resolve_reference(raw: Any, folder: Path) -> Any:
+def find_reference_solution(raw: Any, folder: Path) -> Any:
     """Return `raw`, or times (S,), coefficients (S, N) and attributes if `raw` names a stored solution in `folder`."""
     if not (isinstance(raw, str) and raw.endswith(".nc")):
         return raw

@@ -235,7 +235,7 @@ def measure_in_cube(moments: Array, data: ProblemData, space: SpectralSpace, mas
     diagonal matrix s below A, || R ||^2 = 2 R(w) - || sqrt(A) grad w ||^2 + || R_2 ||^2, where
     || R_2 || <= sup R_2(v) / || sqrt(s) grad v ||.  Without a Dirichlet face, constants add R(1)^2 / m.
     """
-    axes, basis = tuple(range(1, moments.ndim)), SampledBasis.of(space, data.grid)
+    axes, basis = tuple(range(1, moments.ndim)), SampledBasis.sample(space, data.grid)
     scale, constants = space.eigenvalues(bound_below(data.diffusion, space.dimension)), np.zeros(len(moments))
     if space.ends and not any(map(any, space.ends)):
         first = moments.reshape(len(moments), -1)[:, 0]
@@ -340,7 +340,7 @@ def bound_run(
         finer = np.interp(np.arange(times * steps[-1] + 1) / times, steps, knots.times)
         rules.append((TimeRule.between(finer), 2.0))
     for grid in grids:
-        functions = RunFunctions.of(solution, grid, share)
+        functions = RunFunctions.from_solution(solution, grid, share)
         reconstructed = functions.reconstruct(knots.coefficients, knots.times)
         last = None if end is None else tuple(functions.reconstruct(end, knots.times).states)
         for rule, most in rules:
@@ -359,7 +359,7 @@ def bound_run(
 
 def _sample_data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
     """Evaluate a problem on a grid, compute the growth rate, and check whether grid and rule resolve the data."""
-    data = ProblemData.of(problem, grid, rule.times)
+    data = ProblemData.evaluate(problem, grid, rule.times)
     in_space = grid.dimension == 1 or is_seen_in_space(problem, grid, float(rule.times[-1]))
     return data, bound_growth(data), in_space, is_seen_in_time(problem, grid, rule)
 
@@ -374,7 +374,7 @@ class RunFunctions:
     on_line: FirstOrder | None = None
 
     @staticmethod
-    def of(solution: Solution, grid: TensorGrid, share: Share) -> RunFunctions:
+    def from_solution(solution: Solution, grid: TensorGrid, share: Share) -> RunFunctions:
         """Evaluate the features, or use the values from the validation of the run."""
         space, run = solution.space, solution.discretisation
         key = (run.dictionary, run.seed, grid, space.domain)

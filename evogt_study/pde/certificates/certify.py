@@ -202,7 +202,7 @@ def compute_constants(
         assert reference is not None  # noqa: S101  # `compute_certificates` has it then
         rule = TimeRule.between(np.linspace(0.0, T, 9))
         grid = TensorGrid.of_rule(solution.discretisation.quadrature, problem.dimension)
-        data, (states, rates) = ProblemData.of(problem, grid, rule.times), reference.solution.at(rule.times)
+        data, (states, rates) = ProblemData.evaluate(problem, grid, rule.times), reference.solution.at(rule.times)
         basis, count = SampledBasis(reference.solution.along, grid), len(rule.times)
         defect = space.project((basis.evaluate(rates) - data.source).reshape(count, -1))
         for axis, flux in enumerate(data.flux_of(basis.gradient(states))):
@@ -368,7 +368,7 @@ def solve_reference(problem: Problem, final_time: float, space: SpectralSpace, s
         return SpectralReference(solution, np.inf)
 
     def evaluate(block: slice) -> ProblemData:
-        return ProblemData.of(problem, grid, rule.times[block])
+        return ProblemData.evaluate(problem, grid, rule.times[block])
 
     # the bound is only for the final time, so errors may decay
     growth = bound_growth(evaluate(slice(None)), decay=True)
@@ -388,11 +388,11 @@ def _choose_grid(dimension: int, modes: int) -> TensorGrid:
 
 def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
     """Compute the states of the reference at the knots, (K + 1, n, ..., n)."""
-    basis = SampledBasis.of(space, TensorGrid(space.dimension, int(1.25 * space.modes) + 2))
-    state = basis.moments(ProblemData.of(problem, basis.grid, knots[:1]).initial)
+    basis = SampledBasis.sample(space, TensorGrid(space.dimension, int(1.25 * space.modes) + 2))
+    state = basis.moments(ProblemData.evaluate(problem, basis.grid, knots[:1]).initial)
     states, rates = [state], np.zeros((len(_STAGE_NODES), *space.shape))
     for start, step in zip(knots[:-1].tolist(), np.diff(knots).tolist(), strict=True):
-        data = ProblemData.of(problem, basis.grid, start + _STAGE_NODES * step)
+        data = ProblemData.evaluate(problem, basis.grid, start + _STAGE_NODES * step)
         # rates of zero, because `moments` omits the source if the rates are None
         load = data.moments(basis, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
         # constants near the diagonal of A, for the preconditioner

@@ -145,7 +145,7 @@ class SampledBasis:
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def of(space: SpectralSpace, grid: TensorGrid) -> SampledBasis:
+    def sample(space: SpectralSpace, grid: TensorGrid) -> SampledBasis:
         """Return the basis of `space` on `grid`, cached for all runs of a problem."""
         return SampledBasis(space.along, grid)
 
@@ -271,7 +271,7 @@ class ProblemData:
     ends: tuple[Ends, ...] = ()
 
     @staticmethod
-    def of(problem: Problem, grid: TensorGrid, times: Array) -> ProblemData:
+    def evaluate(problem: Problem, grid: TensorGrid, times: Array) -> ProblemData:
         """Evaluate the problem on the grid.  Raises ProblemError if the diffusion is not positive at a node."""
         box, lifting = to_box(problem.domain), problem.lifting
         nodes, shape = box.from_unit(grid.nodes), grid.shape
@@ -359,7 +359,7 @@ class ProblemData:
 
     def moments(self, run: SampledBasis, states: Array, rates: Array | None, space: SpectralSpace) -> Array:
         """Return R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k), (T, n, ..., n).  If `rates` is None, v_t = F = 0."""
-        basis, gradient, homogeneous = SampledBasis.of(space, self.grid), run.gradient(states), rates is None
+        basis, gradient, homogeneous = SampledBasis.sample(space, self.grid), run.gradient(states), rates is None
         result = -basis.flux_moments(self.apply_diffusion(gradient) if homogeneous else self.flux_of(gradient))
         if not homogeneous or self.advection is not None or self.reaction is not None or self.law is not None:
             remainder = self.remainder(run, states, gradient, homogeneous)
@@ -482,7 +482,7 @@ def is_seen_in_time(problem: Problem, grid: TensorGrid, rule: TimeRule) -> bool:
     if not changing:
         return True
     middle = len(rule.times) // 2
-    data = ProblemData.of(problem, grid, rule.times[middle : middle + 1])
+    data = ProblemData.evaluate(problem, grid, rule.times[middle : middle + 1])
     place = to_box(problem.domain).from_unit(grid.nodes)[np.argmax(np.abs(data.source))][None]
     fine, known = rule.times[-1] * _CHECK_TIMES, len(rule.times)
     times = np.concatenate([rule.times, fine[fine >= rule.times[0]]])

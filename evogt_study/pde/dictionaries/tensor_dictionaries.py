@@ -1,7 +1,5 @@
 """Tensor products of Legendre polynomials, Fourier sines, and Fourier series on periodic boxes, without a seed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from evogt_study.pde.dictionaries.base import Dictionary, TensorProducts, by_total_degree

@@ -1,7 +1,5 @@
 """Define a domain by its quadrature, its boundary, its boundary factor, and the features on it."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 

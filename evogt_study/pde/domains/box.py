@@ -1,7 +1,5 @@
 """The unit cube, and boxes with periodic directions and with faces of given flux."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 

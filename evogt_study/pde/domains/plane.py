@@ -279,7 +279,7 @@ class Polygon(Segmented):
             raise ProblemError(f"`boundary` must name sides {known[0]} to {known[-1]}, got {unknown[0]!r}")
 
     @staticmethod
-    def of(raw: Any, natural_faces: tuple[str, ...] = ()) -> Polygon:
+    def from_vertices(raw: Any, natural_faces: tuple[str, ...] = ()) -> Polygon:
         """Return the polygon with these corners.  Raises ParameterError if its line crosses itself."""
         try:
             corners = [(float(x), float(y)) for x, y in raw]
@@ -407,10 +407,10 @@ class Mesh(Segmented):
             raise ParameterError("domain.mesh", "a mesh of triangles in the plane", type(mesh).__name__)
         if not np.isfinite(mesh.p).all():
             raise ParameterError("domain.mesh", "a mesh of finite vertices", path)
-        return Mesh.of(np.ascontiguousarray(mesh.p.T), np.ascontiguousarray(mesh.t.T))
+        return Mesh.from_triangles(np.ascontiguousarray(mesh.p.T), np.ascontiguousarray(mesh.t.T))
 
     @staticmethod
-    def of(vertices: Array, triangles: Any) -> Mesh:
+    def from_triangles(vertices: Array, triangles: Any) -> Mesh:
         """Return the mesh with these vertices (V, 2) and triangles of vertex numbers (T, 3)."""
         places, numbers = np.asarray(vertices, dtype=float), np.asarray(triangles, dtype=np.int64)
         return Mesh(2, blake2b(places.tobytes() + numbers.tobytes(), digest_size=16).hexdigest(), places, numbers)

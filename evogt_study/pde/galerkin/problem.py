@@ -5,8 +5,6 @@
 A `Lifting` u_b gives the boundary values.  On natural faces n . (A grad u) = flux - transfer u.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

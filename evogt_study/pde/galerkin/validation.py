@@ -99,7 +99,7 @@ class Target:
     largest: Array
 
     @staticmethod
-    def of(domain: Domain, exact: Array, lifted: Array | float, rule: Quadrature) -> Target:
+    def from_exact(domain: Domain, exact: Array, lifted: Array | float, rule: Quadrature) -> Target:
         """Return the target for the values u (S, Q), and u_b (S, Q) or zero, at the nodes of the rule."""
         roots = np.sqrt(rule.weights)
         (D,) = domain.boundary_factor(rule.nodes)

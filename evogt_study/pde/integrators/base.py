@@ -1,7 +1,5 @@
 """The contract of a time integrator, and first steps that damp stiff modes."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar

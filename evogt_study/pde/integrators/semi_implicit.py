@@ -1,7 +1,5 @@
 """Semi-implicit schemes with an implicit K and an explicit reaction: the stabilised step and a BDF formula."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

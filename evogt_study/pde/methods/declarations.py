@@ -3,8 +3,6 @@
 The `comment` of a variable names the paper's equation or table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -12,7 +10,7 @@ from typing import Any
 
 from evogt_study.errors import AccuracyWarning, ParameterError, StudyError, warn
 from evogt_study.pde.baselines.references import NAMES as REFERENCES
-from evogt_study.pde.baselines.references import StoredSolution, resolve_reference
+from evogt_study.pde.baselines.references import StoredSolution, find_reference_solution
 from evogt_study.pde.dictionaries import FAMILIES, Dictionary
 from evogt_study.pde.galerkin.system import DECOMPOSITIONS
 from evogt_study.pde.galerkin.validation import COEFFICIENT_REFERENCES
@@ -260,7 +258,7 @@ EVOLUTION = declare_parameters(
         default="implicit_midpoint", kinds=INTEGRATORS),
     Parameter("reference", f"one of {', '.join(REFERENCES)}, file.py:function, or the file.nc of one run",
         _read_reference, "what errors are measured against", "the problem's exact solution where left out",
-        optional=True, resolve=resolve_reference, takes_code=True),
+        optional=True, resolve=find_reference_solution, takes_code=True),
     Parameter("reference_points", "an integer >= 1", integer(1), "interior points per direction of the reference",
         "of finite_elements its cells per direction, or refinements of the triangles", optional=True),
     Parameter("reference_dt", "a positive number", real(0.0), "time step of the reference",

@@ -1,7 +1,5 @@
 """The paper's method, Evo-GTransNet, as the method `evolution` of a study, for one or several fields."""
 
-from __future__ import annotations
-
 import operator
 import time
 from abc import abstractmethod
@@ -499,7 +497,7 @@ class Evolution(ProblemCase):
             run.dictionary.check_dimension(method.source.statement.domain.feature_dimension)
             declarations.warn_of_reach(run.dictionary, method.source.dimension)
         if not select_arrays(method.output):  # then no time is saved, but the times of the file must still be valid
-            TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
+            TimeGrid.from_step(run.grid.final_time, run.grid.dt, method.output.times)
         elif "error_history" in method.output.record and not _has_final_error(method, self.given.reference):
             raise StudyError(NO_SOLUTION.format("error_history"))
         given = self.given

@@ -1,7 +1,5 @@
 """Finite differences as the method `finite_difference` of a study."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from evogt_study.pde.baselines import finite_difference as differences

@@ -1,7 +1,5 @@
 """P1 finite elements as the methods `p1_fem` and `pod_galerkin` of a study."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from evogt_study.errors import ParameterError, ProblemError

@@ -89,7 +89,7 @@ class ProblemSource:
     field_names: tuple[str, ...] = ()
 
     @staticmethod
-    def of(given: object) -> ProblemSource:
+    def from_statement(given: object) -> ProblemSource:
         """Return the source of a formula problem, or of a user function that makes problems."""
         loaded: Any = given.load() if isinstance(given, UserCode) else given
         if isinstance(loaded, (FormulaProblem, FieldProblem)):
@@ -206,7 +206,7 @@ class ProblemMethod(Method):
         if spec.problem is None or isinstance(spec.problem, Alternatives):
             known = f"one of {', '.join(problems.BUILT_IN)}, file.py:factory or a [problem] table"
             raise StudyError(f"the method {spec.method} needs a `problem`. Use {known}")
-        source, output = ProblemSource.of(spec.problem), spec.output or Output()
+        source, output = ProblemSource.from_statement(spec.problem), spec.output or Output()
         if source.field_names and not getattr(kind, "SOLVES_FIELDS", False):
             raise StudyError(f"the method {spec.method} needs a problem with one field and linear fluxes")
         unknown = [name for name in output.record if name not in recordable]
@@ -405,7 +405,9 @@ class ProblemCase(BoundCase):
         return self.usage.write_setup(self.values, self.times_text)
 
 
-make_time_grid = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(TimeGrid.of)  # neighbouring cases share the grid
+make_time_grid = lru_cache(maxsize=declarations.MAX_CACHED_TEXTS)(
+    TimeGrid.from_step
+)  # neighbouring cases share the grid
 
 
 # The times of finished cases correct all estimates.

@@ -15,8 +15,6 @@ The dictionary has features in d + 1 dimensions.  The method `discrete_time_rfm`
 steps instead.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -199,7 +199,7 @@ class WeakIdentity:
     flux: tuple[tuple[int, sympy.Expr], ...]
 
     @staticmethod
-    def of(*flux: tuple[int, sympy.Expr]) -> WeakIdentity:
+    def from_flux(*flux: tuple[int, sympy.Expr]) -> WeakIdentity:
         """Return the identity of a flux and its negative divergence, which is their weak divergence without jumps."""
         return WeakIdentity(-sum((sympy.diff(part, COORDINATES[axis]) for axis, part in flux), sympy.S.Zero), flux)
 

@@ -3,8 +3,6 @@
 For an exact solution, the source is f = u_t - div(A grad u) + b . grad u - g + F'(u), derived symbolically.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -129,7 +127,7 @@ class FormulaProblem(FormulaStatement):
                 "and leave `potential` out"
             )
         if isinstance(self.diffusion, (GridTable, Mapping)) or str(self.diffusion).endswith(".csv"):
-            object.__setattr__(self, "diffusion", GridTable.of(self.diffusion, self.dimension))
+            object.__setattr__(self, "diffusion", GridTable.from_values(self.diffusion, self.dimension))
             if self.exact is not None:
                 remedy = "State `initial` and `source`"
                 raise FormulaError(f"`exact` must be left out beside a table of `diffusion`. {remedy}")
@@ -329,11 +327,13 @@ def _list_claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], .
     """Return the weak identities of u, of the equation and of the lifting, each with its text for messages."""
     data, axes, claims = derive_terms(statement), range(statement.dimension), list[tuple[str, WeakIdentity]]()
     if data.exact is not None:
-        claims += [("`exact` must be without jumps", WeakIdentity.of((axis, data.exact))) for axis in axes]
-        identity = WeakIdentity.of(*enumerate(data.compute_flux(data.exact)))
+        claims += [("`exact` must be without jumps", WeakIdentity.from_flux((axis, data.exact))) for axis in axes]
+        identity = WeakIdentity.from_flux(*enumerate(data.compute_flux(data.exact)))
         claims.append(("the flux `diffusion` * grad(`exact`) must be without jumps", identity))
     if data.lifting:
-        claims += [("`lifting` must be without jumps", WeakIdentity.of((axis, data.lifting[0]))) for axis in axes]
+        claims += [
+            ("`lifting` must be without jumps", WeakIdentity.from_flux((axis, data.lifting[0]))) for axis in axes
+        ]
     return tuple(claims)
 
 

@@ -67,7 +67,7 @@ class GridTable:
     values: Array
 
     @staticmethod
-    def of(given: Any, dimension: int) -> GridTable:
+    def from_values(given: Any, dimension: int) -> GridTable:
         """Return the table of a CSV file or of its `content`.  Raises ParameterError."""
         if isinstance(given, GridTable):
             return given
@@ -300,7 +300,7 @@ def _read_shape(dimension: int, raw: Any, natural: tuple[str, ...]) -> Domain:
     if dimension != 2:
         raise ParameterError("domain", f"a box in {dimension}-D", raw)
     if "disk" not in names:
-        return Polygon.of(raw["polygon"], natural) if "polygon" in names else Mesh.read(raw["mesh"])
+        return Polygon.from_vertices(raw["polygon"], natural) if "polygon" in names else Mesh.read(raw["mesh"])
     disk = raw["disk"]
     if not isinstance(disk, Mapping) or set(disk) != {"centre", "radius"}:
         raise ParameterError("domain.disk", "{ centre = [x, y], radius = r }", disk)

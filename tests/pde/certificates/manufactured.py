@@ -86,7 +86,7 @@ def judged(stated: Manufactured, run: Discretisation, known: dict) -> Judged:
 def energy_error(problem, solution, share=compute_stage):
     """The root of || e(T) ||^2 + int (A grad e, grad e) of the reconstruction, over the volume of the box."""
     knots, grid, box = find_knots(solution), FINE[problem.dimension], to_box(problem.domain)
-    run = RunFunctions.of(solution, grid, compute_stage).reconstruct(knots.coefficients, knots.times)
+    run = RunFunctions.from_solution(solution, grid, compute_stage).reconstruct(knots.coefficients, knots.times)
     basis, places = SampledBasis(run.along, grid), box.from_unit(grid.nodes)
     nodes, weights = np.polynomial.legendre.leggauss(TIMES)
     lengths = np.diff(knots.times)[:, None]
@@ -96,7 +96,7 @@ def energy_error(problem, solution, share=compute_stage):
         slopes = np.stack([problem.exact_gradient(places, float(t)) for t in times], axis=1)
         if problem.lifting is not None:
             slopes = slopes - np.stack([part(places, times) for part in problem.lifting.gradient])
-        return ProblemData.of(problem, grid, times), slopes.reshape(*slopes.shape[:2], *grid.shape)
+        return ProblemData.evaluate(problem, grid, times), slopes.reshape(*slopes.shape[:2], *grid.shape)
 
     total = 0.0
     for start in range(0, len(times), STATES_AT_ONCE):
@@ -151,7 +151,7 @@ def drawn_run(rng, stated: Manufactured) -> Discretisation:
     return Discretisation(
         Dictionary(family, N=N, **more), int(rng.integers(0, 1000)), float(rng.choice([1e-12, 1e-10, 1e-8])),
         QuadratureRule("gauss_legendre", quadrature), VALIDATION[d],
-        TimeGrid.of(stated.final_time, stated.final_time / steps, 2),
+        TimeGrid.from_step(stated.final_time, stated.final_time / steps, 2),
     )  # fmt: skip
 
 

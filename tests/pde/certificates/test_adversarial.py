@@ -81,7 +81,7 @@ def draw_run(rng, problem, T, hard):
         integrator = INTEGRATORS[str(rng.choice(["implicit_midpoint", "radau_iia_2", "gauss_2", "trapezoidal"]))]()
     return Discretisation(
         Dictionary(family, N=N, **more), int(rng.integers(0, 1000)), 1e-12, QuadratureRule("gauss_legendre", points),
-        QuadratureRule("gauss_legendre", {1: 400, 2: 50}[d]), TimeGrid.of(T, T / steps, 2), integrator,
+        QuadratureRule("gauss_legendre", {1: 400, 2: 50}[d]), TimeGrid.from_step(T, T / steps, 2), integrator,
     )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ def test_a_few_runs():
     ],
 )  # fmt: skip
 def test_the_bound_of_runs_that_are_hard_to_resolve(stated, dictionary, seed, tau, points, steps):
-    rule, grid = QuadratureRule("gauss_legendre", points), TimeGrid.of(0.25, 0.25 / steps, 2)
+    rule, grid = QuadratureRule("gauss_legendre", points), TimeGrid.from_step(0.25, 0.25 / steps, 2)
     found = judged(stated, Discretisation(dictionary, seed, tau, rule, VALIDATION[1], grid), {})
     assert found.bound >= found.energy_error
 
@@ -61,7 +61,7 @@ def test_the_bound_of_runs_that_are_hard_to_resolve(stated, dictionary, seed, ta
 @pytest.mark.long
 def test_the_bound_of_a_pulse_in_time():
     stated = Manufactured(1, "(1 + exp(-((t - 0.275)/0.005)**2))*sin(pi*x)", "1 + x/2", 1.0)
-    rule, grid = QuadratureRule("gauss_legendre", 64), TimeGrid.of(1.0, 0.005, 2)
+    rule, grid = QuadratureRule("gauss_legendre", 64), TimeGrid.from_step(1.0, 0.005, 2)
     run = Discretisation(Dictionary("transnet", N=30, gamma=4.0), 0, 1e-12, rule, VALIDATION[1], grid)
     solution = solve_arrays(stated.problem, run)
     bound = bound_run(solution, find_knots(solution), compute_stage, "")[0].value
@@ -101,7 +101,7 @@ def test_dual_norm_on_a_line():
 def test_dual_norm_in_a_cube(dimension):
     # R = (a grad w, grad .) has the norm of w, from above however few iterations there are, whatever a varies by
     space = SpectralSpace(dimension, 12)
-    basis = SampledBasis.of(space, TensorGrid(dimension, 20))
+    basis = SampledBasis.sample(space, TensorGrid(dimension, 20))
     w = np.zeros((1, *space.shape))
     w[(0, *[2] * dimension)], w[(0, *[1] * dimension)] = 0.3, -1.0
     a = (1.0 + 0.8 * np.cos(3.0 * basis.grid.nodes.sum(axis=1))).reshape(1, *basis.grid.shape)
@@ -116,7 +116,7 @@ def test_dual_norm_in_a_cube(dimension):
 
 def test_the_laplacian_is_diagonal():
     space = SpectralSpace(2, 10)
-    basis = SampledBasis.of(space, TensorGrid(2, 14))
+    basis = SampledBasis.sample(space, TensorGrid(2, 14))
     unit = np.eye(100).reshape(-1, 10, 10)
     np.testing.assert_allclose(basis.moments(basis.evaluate(unit)), unit, atol=1e-11)
     eigenvalues = space.eigenvalues(np.ones(2))

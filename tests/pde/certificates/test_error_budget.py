@@ -17,7 +17,7 @@ PROBLEM = BUILT_IN["oscillatory_1d"](epsilon=0.2)
 GTRANSNET = Dictionary("gtransnet", N=60, N1=240, gamma=20)
 RUN = Discretisation(
     GTRANSNET, 0, 1e-12, QuadratureRule("gauss_legendre", 320), QuadratureRule("composite_midpoint", 4096),
-    TimeGrid.of(0.25, 2.5e-3),
+    TimeGrid.from_step(0.25, 2.5e-3),
 )  # fmt: skip
 DOP853 = CoefficientReference("dop853")
 
@@ -50,7 +50,7 @@ def test_parts_add_up_to_the_error():
 
 @pytest.mark.long
 def test_the_time_part_is_the_coefficient_error():
-    run = replace(RUN, coefficient_reference=DOP853, grid=TimeGrid.of(0.25, 0.025))
+    run = replace(RUN, coefficient_reference=DOP853, grid=TimeGrid.from_step(0.25, 0.025))
     solution = solve_arrays(PROBLEM, run)
     norm = np.linalg.norm(solution.reference_state) / np.sqrt(0.5 * np.exp(-0.5))  # over || u(T) ||
     asked = certify(solution, ("error_time",), compute_stage, "problem", None)["error_time"]

@@ -23,7 +23,7 @@ PULSE = "sin(pi*x)*(1 + exp(-((t - 1/7)*2000)**2))"
 
 
 def run_of(family, N, points, steps, final_time, dimension, **more):
-    rule, grid = QuadratureRule("gauss_legendre", points), TimeGrid.of(final_time, final_time / steps, 2)
+    rule, grid = QuadratureRule("gauss_legendre", points), TimeGrid.from_step(final_time, final_time / steps, 2)
     return Discretisation(Dictionary(family, N=N, **more), 3, 1e-10, rule, VALIDATION[dimension], grid)
 
 

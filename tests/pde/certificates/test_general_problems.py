@@ -85,7 +85,7 @@ def run_of(problem, N, steps):
     rules = {1: (120, 200), 2: (24, 40), 3: (12, 20)}[d]
     quadrature, validation = (QuadratureRule("gauss_legendre", points) for points in rules)
     dictionary = Dictionary("transnet", N=N, gamma={1: 6.0, 2: 3.0, 3: 2.0}[d])
-    return Discretisation(dictionary, 1, 1e-10, quadrature, validation, TimeGrid.of(T, T / steps, 2))
+    return Discretisation(dictionary, 1, 1e-10, quadrature, validation, TimeGrid.from_step(T, T / steps, 2))
 
 
 @pytest.mark.long
@@ -95,7 +95,7 @@ def run_of(problem, N, steps):
 def test_bound_interval_and_estimate(name):
     problem = PROBLEMS[name]
     reference = find_reference(problem, T)
-    growth = bound_growth(ProblemData.of(problem, TensorGrid(problem.dimension, 20), np.array([0.0, T])))
+    growth = bound_growth(ProblemData.evaluate(problem, TensorGrid(problem.dimension, 20), np.array([0.0, T])))
     for N, steps in (({1: 20, 2: 60, 3: 60}[problem.dimension], 40), ({1: 6, 2: 20, 3: 20}[problem.dimension], 8)):
         solution = solve_arrays(problem, run_of(problem, N, steps))
         bound = bound_run(solution, find_knots(solution), compute_stage, name)[0].value
@@ -112,9 +112,9 @@ def test_bound_interval_and_estimate(name):
 
 def test_growth():
     grid, times = TensorGrid(1, 20), np.array([0.0, T])
-    growth = bound_growth(ProblemData.of(PROBLEMS["reaction and advection on an interval"], grid, times))
+    growth = bound_growth(ProblemData.evaluate(PROBLEMS["reaction and advection on an interval"], grid, times))
     assert growth.rate == pytest.approx(3.0 - 0.5, rel=0.01)  # c + b'/2 at the upper end
-    tensor = ProblemData.of(PROBLEMS["tensor"], TensorGrid(2, 20), times)
+    tensor = ProblemData.evaluate(PROBLEMS["tensor"], TensorGrid(2, 20), times)
     assert bound_growth(tensor).rate == pytest.approx(0.0, abs=1e-9)
 
 
@@ -142,7 +142,7 @@ def test_what_is_refused():
 
 def test_a_bound_beyond_the_range_of_numbers():
     problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", reaction="400*u")()
-    run = replace(run_of(problem, 20, 40), grid=TimeGrid.of(1.0, 0.002))
+    run = replace(run_of(problem, 20, 40), grid=TimeGrid.from_step(1.0, 0.002))
     with np.errstate(all="ignore"):
         found = certify(solve_arrays(problem, run), ("error_bound",), compute_stage, "", None)
     assert not found  # what is no number is left out
@@ -158,7 +158,7 @@ def test_the_norm_that_the_bound_is_divided_by_has_an_upper_limit():
 
 def test_a_bound_that_is_no_number_is_infinite():
     problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)")()
-    run = replace(run_of(problem, 6, 8), grid=TimeGrid.of(1e-300, 1e-301))  # rates overflow
+    run = replace(run_of(problem, 6, 8), grid=TimeGrid.from_step(1e-300, 1e-301))  # rates overflow
     with np.errstate(all="ignore"):
         reference = find_reference(problem, 1e-300)
         found = certify(solve_arrays(problem, run), ("error_bound", *INTERVAL), compute_stage, "", reference)

@@ -17,7 +17,7 @@ from evogt_study.pde.pipeline import Discretisation, list_stage_keys
 from evogt_study.schema.values import dump_canonical, hash_text
 
 RULE = QuadratureRule("gauss_legendre", 4)
-RUN = Discretisation(Dictionary("sine", 4), 0, 1e-12, RULE, RULE, TimeGrid.of(0.1, 0.1))
+RUN = Discretisation(Dictionary("sine", 4), 0, 1e-12, RULE, RULE, TimeGrid.from_step(0.1, 0.1))
 ON_THE_DOMAIN = ("trial functions", "retained space", "nodal data", "Galerkin system", "validation features")
 CORNERS, NEAR = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)), float(np.nextafter(1.0, 2.0))
 BOX, DISK, POLYGON = Box(2, (0.0, 0.0), (1.0, 1.0)), Disk(2, (0.0, 0.0), 1.0), Polygon(2, CORNERS)
@@ -26,8 +26,9 @@ OWN = [
     replace(BOX, upper=(1.0, NEAR)), replace(BOX, periodic=("x",)), replace(BOX, periodic=("y",)),
     replace(BOX, natural_faces=("x0",)), replace(BOX, natural_faces=("y1",)), DISK, replace(DISK, centre=(0.0, 1.0)),
     replace(DISK, radius=NEAR), replace(DISK, natural_faces=("circle",)), POLYGON, Polygon(2, CORNERS[:3]),
-    replace(POLYGON, natural_faces=("side0",)), Mesh.of(CORNERS, [[0, 1, 2], [0, 2, 3]]),
-    Mesh.of(CORNERS, [[0, 1, 3], [1, 2, 3]]), Mesh.of([*CORNERS[:3], (0.0, NEAR)], [[0, 1, 2], [0, 2, 3]]),
+    replace(POLYGON, natural_faces=("side0",)), Mesh.from_triangles(CORNERS, [[0, 1, 2], [0, 2, 3]]),
+    Mesh.from_triangles(CORNERS, [[0, 1, 3], [1, 2, 3]]),
+    Mesh.from_triangles([*CORNERS[:3], (0.0, NEAR)], [[0, 1, 2], [0, 2, 3]]),
 ]  # fmt: skip
 """Domains that differ from another one in their type or in one parameter."""
 DERIVED = {
@@ -58,7 +59,7 @@ ALL = OWN + [
 def test_keys_are_equal_if_type_and_parameters_are():
     stated = [pde.FormulaProblem(each.dimension, initial="0", source="1", domain=each) for each in ALL]
     assert len({hash_text(dump_canonical(describe_domain(each))) for each in ALL}) == len(ALL)
-    assert len({hash_text(dump_canonical(ProblemSource.of(each).content)) for each in stated}) == len(ALL)
+    assert len({hash_text(dump_canonical(ProblemSource.from_statement(each).content)) for each in stated}) == len(ALL)
     for one, other in itertools.combinations([list_stage_keys("problem", each, RUN) for each in ALL], 2):
         assert all(one[stage] != other[stage] for stage in ON_THE_DOMAIN)
 

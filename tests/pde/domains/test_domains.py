@@ -13,7 +13,7 @@ from evogt_study.pde.methods.problem_method import sample_fields
 from evogt_study.pde.numerics import Quadrature, QuadratureRule, TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve_arrays
 
-GRID = TimeGrid.of(0.25, 0.0025, 2)
+GRID = TimeGrid.from_step(0.25, 0.0025, 2)
 RULE = QuadratureRule("gauss_legendre", 40)
 
 

@@ -9,17 +9,17 @@ from evogt_study import pde
 from evogt_study.pde.domains import Box, Disk, Mesh, Polygon, UnitCube
 from evogt_study.pde.numerics import QuadratureRule, TriangleRule
 
-L_SHAPE = Polygon.of([[-1, -1], [1, -1], [1, 0], [0, 0], [0, 1], [-1, 1]])
+L_SHAPE = Polygon.from_vertices([[-1, -1], [1, -1], [1, 0], [0, 0], [0, 1], [-1, 1]])
 DISK = Disk(2, (1.0, -2.0), 1.5)
-STAR = Polygon.of([[0, 0], [3, 1], [1, 2], [1, 5], [-1, 2]])
-ANNULUS = Mesh.of(
+STAR = Polygon.from_vertices([[0, 0], [3, 1], [1, 2], [1, 5], [-1, 2]])
+ANNULUS = Mesh.from_triangles(
     [[-2, -2], [2, -2], [2, 2], [-2, 2], [-1, -1], [1, -1], [1, 1], [-1, 1]],
     [[0, 1, 4], [1, 5, 4], [1, 2, 5], [2, 6, 5], [2, 3, 6], [3, 7, 6], [3, 0, 7], [0, 4, 7]],
 )
 MIXED = Box(2, (1.0, -1.0), (3.0, 0.5), (), ("x0", "y1"))
 ROLLED = Box(2, (1.0, -1.0), (3.0, 0.5), ("x",), ("y0",))
 ROUND = Disk(2, (1.0, -2.0), 1.5, ("circle",))
-SIDED = Polygon.of([[0, 2], [3, 1], [-1, 0]], ("side0", "side2"))  # clockwise
+SIDED = Polygon.from_vertices([[0, 2], [3, 1], [-1, 0]], ("side0", "side2"))  # clockwise
 PLANE = {"L": L_SHAPE, "disk": DISK, "star": STAR, "annulus": ANNULUS, "round": ROUND, "sided": SIDED}
 CUBES = {"interval": UnitCube(1), "square": UnitCube(2), "cube": UnitCube(3)}
 ALL = {**PLANE, "mixed": MIXED, "rolled": ROLLED, **CUBES}
@@ -86,7 +86,7 @@ def test_a_hole_of_a_mesh_is_part_of_its_boundary():
     assert np.linalg.norm(ends - starts, axis=1).sum() == pytest.approx(24.0)
     assert ANNULUS.contains(np.array([[0.0, 0.0], [1.5, 0.0]])).tolist() == [False, True]
     finer = ANNULUS.refine(1)
-    halved = Mesh.of(finer.p.T, finer.t.T)
+    halved = Mesh.from_triangles(finer.p.T, finer.t.T)
     assert len(halved.segments()[0]) == 8  # edges on a line are one side
     assert halved != ANNULUS
     assert dataclasses.replace(ANNULUS) == ANNULUS

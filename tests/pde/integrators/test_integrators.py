@@ -138,7 +138,9 @@ def test_a_step_without_solution_is_named():
 
 def pipeline(problem, dictionary, quadrature, final_time, dt, scheme, validation=2000):
     rules = QuadratureRule("gauss_legendre", quadrature), QuadratureRule("composite_midpoint", validation)
-    return solve_arrays(problem, Discretisation(dictionary, 0, 1e-12, *rules, TimeGrid.of(final_time, dt, 2), scheme))
+    return solve_arrays(
+        problem, Discretisation(dictionary, 0, 1e-12, *rules, TimeGrid.from_step(final_time, dt, 2), scheme)
+    )
 
 
 @pytest.mark.long
@@ -214,7 +216,7 @@ def test_a_constant_system_gives_the_same_states_on_both_paths(name):
     b, initial = np.random.default_rng(5).standard_normal((2, 6))
     one = matrix_system(spd(4, 6, 50.0), True, lambda times: np.outer(np.exp(-times), b), initial)
     other = dataclasses.replace(one, autonomous=False)
-    states = [SCHEMES[name].march(system, TimeGrid.of(2.0, 0.01)).coefficients for system in (one, other)]
+    states = [SCHEMES[name].march(system, TimeGrid.from_step(2.0, 0.01)).coefficients for system in (one, other)]
     assert states[0] == pytest.approx(states[1], abs=16 * ROUNDING[name])
 
 

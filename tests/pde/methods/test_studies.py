@@ -129,7 +129,7 @@ def test_a_study_gives_the_numbers_of_solve(name):
 
 LINE = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", 8))
 TIMES = np.array([0.0, 0.5, 1.0])
-GRID = TimeGrid.of(1.0, 0.25, 3)
+GRID = TimeGrid.from_step(1.0, 0.25, 3)
 WIDE = {"dictionary": "gtransnet", "N1": 8, "delta": 0.25, "radius": 0.9}
 STATEMENT = pde.FormulaProblem(**HEAT)
 
@@ -272,7 +272,7 @@ def test_a_field_is_blank_off_its_domain():
 
 def test_a_mesh_is_found_beside_the_study_and_travels_with_it(tmp_path):
     meshio = pytest.importorskip("meshio")
-    square = Mesh.of([[0, 0], [1, 0], [1, 1], [0, 1]], [[0, 1, 2], [0, 2, 3]])
+    square = Mesh.from_triangles([[0, 0], [1, 0], [1, 1], [0, 1]], [[0, 1, 2], [0, 2, 3]])
     points = np.column_stack([square.vertices, np.zeros(4)])
     meshio.write(tmp_path / "part.msh", meshio.Mesh(points, [("triangle", square.triangles)]), file_format="gmsh")
     problem = {"dimension": 2, "exact": "exp(-t)*sin(pi*x)*sin(pi*y)", "domain": {"mesh": "part.msh"}}

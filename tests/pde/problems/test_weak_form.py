@@ -86,7 +86,7 @@ def test_the_defect_is_the_dual_norm_over_the_sines():
 @pytest.mark.parametrize("interface", ["x - 1/3", "y - 0.7", "x + y - 0.9", "x - y"])
 def test_a_function_that_jumps_has_no_weak_gradient(interface):
     jumping = parse(f"x + t*{step(interface)}")
-    identities = [WeakIdentity.of((axis, jumping)) for axis in (0, 1)]
+    identities = [WeakIdentity.from_flux((axis, jumping)) for axis in (0, 1)]
     later, first = ([measure_defect(each, 2, {}, (t,)) for each in identities] for t in (0.3, 0.0))
     assert max(later) > 0.1
     assert first == [0.0, 0.0]
