@@ -1,5 +1,7 @@
 """Convert SIGTERM, SIGHUP and the time limit to KeyboardInterrupt with a reason."""
 
+from __future__ import annotations
+
 import os
 import re
 import signal

@@ -137,7 +137,7 @@ def test_a_pilot_chooses_along_a_design(own_study, client, tmp_path):
 def test_a_dimension_that_the_method_returns_stops_the_study_at_once(own_study, client, tmp_path):
     source = "def method(gamma, k):\n    return {'error': gamma, 'point': k}\n"
     study = own_study(source, SAMPLE.format(count=4, more="", rule="sobol"))
-    with pytest.raises(StudyError, match="the function returned `point`, the name of a dimension"):
+    with pytest.raises(StudyError, match="the function returned `point`, a name that is also the name of a dimension"):
         evs.run(study, client=client, output=tmp_path / "own.nc")
 
 

@@ -36,7 +36,7 @@ def test_costly_runs_are_submitted_first(client, monkeypatch):
         submitted.append([case.values["N"] for case in cases])
         return whole(spec, cases, **options)
 
-    monkeypatch.setattr(flow_module.Batch, "of", staticmethod(recorded))
+    monkeypatch.setattr(flow_module.Batch, "from_cases", staticmethod(recorded))
     data = evs.run(study_of(N=MANY_N), client=client)
     assert list(itertools.chain(*submitted)) == list(range(200, 0, -10))
     assert data.N.values.tolist() == list(range(10, 201, 10))  # in the result as they were given
