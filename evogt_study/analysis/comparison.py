@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis import statistics
-from evogt_study.analysis.runs import Design, Layout, lay_out_units, list_labels
+from evogt_study.analysis.runs import Design, Layout, format_coordinates, lay_out_units
 from evogt_study.errors import InputError, ParameterError, name_error
 from evogt_study.inference import comparisons as tests
 from evogt_study.inference import kernels
@@ -134,7 +134,7 @@ def compare(
     by_units = (-1, values.sizes[dim], laid_out.count, laid_out.within)
     table, once = (each.transpose(*rest, dim, *laid_out.dims).values.reshape(by_units) for each in (values, runs))
     setups = list(zip(np.where(once, table.astype(float), np.nan), once, strict=True))
-    names = list_labels(values, dim)
+    names = format_coordinates(values, dim)
     settings = _read_settings(values, estimand, better, scale, laid_out, options)
     found = [_compare_setup(*each, names, settings) for each in setups]
     p = np.array([each["p_value"] for each in found])

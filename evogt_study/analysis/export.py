@@ -58,7 +58,7 @@ def write_table(data: xr.Dataset, path: Path) -> int:
             else:
                 with temporary.open("w", newline="", encoding="utf-8") as file:
                     # `csv` writes a float with all digits
-                    lines = (map(_escape_formula, row) for row in ([*table], *rows))
+                    lines = (map(_escape_spreadsheet_formula, row) for row in ([*table], *rows))
                     csv.writer(file, lineterminator="\n").writerows(lines)
             # a file that has this table already stays as it is
             if path.exists() and (not path.is_file() or hash_file(path) != hash_file(temporary)):
@@ -78,7 +78,7 @@ def _to_plain(column: pd.Series) -> list[Any]:
     return [None if pd.isna(value) else value for value in column.tolist()]
 
 
-def _escape_formula(value: Any) -> Any:
+def _escape_spreadsheet_formula(value: Any) -> Any:
     """Return a value, with an apostrophe before a string that a spreadsheet reads as a formula."""
     if not isinstance(value, str):
         return value

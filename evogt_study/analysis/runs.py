@@ -162,14 +162,14 @@ def list_numeric_variables(data: xr.Dataset) -> list[str]:
     return [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
 
 
-def list_labels(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
+def format_coordinates(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as a user types them, or positions without a coordinate."""
     return [to_string(to_canonical(label)) for label in values[dim].values]
 
 
 def list_headings(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Return the coordinate values along a dimension as headings, with the name of the dimension before numbers."""
-    found = list_labels(values, dim)
+    found = format_coordinates(values, dim)
     return found if values[dim].dtype.kind in "OU" else [f"{dim}={label}" for label in found]
 
 
@@ -185,7 +185,7 @@ def find_position(values: xr.DataArray | xr.Dataset, dim: str, label: object) ->
     """Return the position of a coordinate value or of its text.  Raises InputError for an unknown value."""
     found = find_value([to_canonical(each) for each in values[dim].values], str(label))
     if found is None:
-        raise ParameterError(dim, f"one of {join_names(list_labels(values, dim))}", label)
+        raise ParameterError(dim, f"one of {join_names(format_coordinates(values, dim))}", label)
     return found
 
 

@@ -16,7 +16,7 @@ import xarray as xr
 from evogt_study.analysis import runs as study_runs
 from evogt_study.analysis import statistics as estimates
 from evogt_study.analysis.comparison import check_paired_dimensions
-from evogt_study.analysis.runs import SEED, find_position, list_headings, list_labels
+from evogt_study.analysis.runs import SEED, find_position, format_coordinates, list_headings
 from evogt_study.analysis.sensitivity import OTHER, PARAMETER, STATUS, check_indices, sensitivity
 from evogt_study.analysis.statistics import BOUND, NOTE, UNIT_COUNTS, check_options, reduce_blocks, summary
 from evogt_study.errors import InputError, ParameterError, name_error
@@ -378,10 +378,10 @@ def compute_ratio_of_means(
 def format_comparison(found: xr.Dataset) -> str:
     """Return a comparison as text: the conclusions, a table with the values of each setup, and the notes."""
     dim, rest = str(found.attrs["dim"]), [str(each) for each in found["leader"].dims]
-    form, names = NumberFormat(3), list_labels(found, dim)
+    form, names = NumberFormat(3), format_coordinates(found, dim)
     sentences, body, notes = [], [], dict[str, None]()
     for place, labels in zip(
-        np.ndindex(*found["leader"].shape), product(*(list_labels(found, each) for each in rest)), strict=True
+        np.ndindex(*found["leader"].shape), product(*(format_coordinates(found, each) for each in rest)), strict=True
     ):
         cell = found.isel(dict(zip(rest, place, strict=True)))
         where = ", ".join(f"{name} = {label}" for name, label in zip(rest, labels, strict=True))
@@ -427,7 +427,7 @@ def format_orders(
         return none if not math.isfinite(value) else f"${text}$" if form == "latex" else text
 
     labels = [" ".join(each) for each in product(*(list_headings(found, dim) for dim in rest))]
-    header, body = [along], [[label] for label in [*list_labels(found, along), "slope"]]
+    header, body = [along], [[label] for label in [*format_coordinates(found, along), "slope"]]
     for place, label in zip(np.ndindex(*found["slope"].shape), labels, strict=True):
         one = found.isel(dict(zip(rest, place, strict=True)))
         if not (one["n_planned"] > 0).any():

@@ -30,7 +30,7 @@ T = TypeVar("T")
 StageSeconds = Mapping[str, float]
 START_SECONDS = 2.0
 """Time in seconds of a command for imports, reading the study, starting workers and writing the result."""
-RUN_SECONDS = 0.0004  # overhead of a run in seconds, for storing its record in the shard and in the result
+RUN_OVERHEAD_SECONDS = 0.0004  # overhead of a run in seconds, for storing its record in the shard and in the result
 SAMPLED_CASES = 500  # maximum number of cases in the sample that represents a plan
 _MAX_TIMING_SECONDS = 10.0  # time limit in seconds for the timed cases of a phase
 WORKER_BYTES = 130 * 2**20  # memory in bytes of an idle worker process with NumPy, SciPy, SymPy and Dask
@@ -62,7 +62,7 @@ class PhaseForecast:
         """Return the predicted wall time in seconds on `workers` workers, or None without a prediction."""
         if self.prediction is None:
             return None
-        return max((self.prediction.seconds + self.n_missing * RUN_SECONDS) / workers, self.prediction.longest)
+        return max((self.prediction.seconds + self.n_missing * RUN_OVERHEAD_SECONDS) / workers, self.prediction.longest)
 
 
 def forecast_phase(plan: Plan, done: FinishedRuns | None) -> PhaseForecast:

@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from evogt_study.analysis import runs as study_runs
 from evogt_study.analysis.comparison import compare
-from evogt_study.analysis.runs import SEED, find_finished_keys, find_points, list_labels, select_point
+from evogt_study.analysis.runs import SEED, find_finished_keys, find_points, format_coordinates, select_point
 from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import GEOMETRIC_MEAN, MARGIN, MEAN, MIN_UNITS, RATIO, WIN
 from evogt_study.inference.kernels import Array
@@ -379,7 +379,7 @@ def _annotate_cells(axes: Axes, runs: groups.GroupedRuns, panel: int, norm: Norm
 def draw_comparison(data: xr.Dataset, variable: str, request: PlotRequest) -> PlottedFigure:
     """Draw the effect of each axis value over the leader of its setup."""
     made = request.compared if request.compared is not None else compare_axis(data, variable, request)
-    names, neutral = list_labels(made, made.attrs["dim"]), 1.0 if made.attrs["scale"] == RATIO else 0.0
+    names, neutral = format_coordinates(made, made.attrs["dim"]), 1.0 if made.attrs["scale"] == RATIO else 0.0
     places, dims = [*np.ndindex(made["leader"].shape)], made["leader"].dims
     more, cells = len(places) - MAX_SETUPS, [made.isel(dict(zip(dims, at, strict=True))) for at in places[:MAX_SETUPS]]
     # labels take up to 0.4 of the width, and long labels need the width of a page
@@ -436,7 +436,9 @@ def _describe_comparison(data: xr.Dataset, variable: str, request: PlotRequest, 
     chosen = replace(request, x=None, hue=made.attrs["dim"], col=None, over=over)
     runs = groups.group_runs(data, variable, chosen, wanted=("hue",), pooled=True, max_hue=None)
     at = "".join(f", at {name} = {value}" for name, value in request.at.items())
-    listed = ((name, join_names(list_labels(made, str(name)), groups.MAX_LISTED)) for name in made["leader"].dims)
+    listed = (
+        (name, join_names(format_coordinates(made, str(name)), groups.MAX_LISTED)) for name in made["leader"].dims
+    )
     setups = " and ".join(f"{name} = {values}" for name, values in listed)
     against = f", for {setups}" if setups else ""
     sizes = ", ".join(f"{data.sizes[name]:,} values of {name}" for name in over)
@@ -456,7 +458,7 @@ def _draw_row(axes: Axes, row: int, cell: xr.Dataset) -> Array:
         return np.zeros(0)
     effects, limits, p = (cell[name].values for name in ("over_leader", "over_leader_ci", "p_over_leader"))
     leader, neutral = str(cell["leader"].item()), 1.0 if cell.attrs["scale"] == RATIO else 0.0
-    names, drawn = list_labels(cell, str(cell.attrs["dim"])), [np.zeros(0)]
+    names, drawn = format_coordinates(cell, str(cell.attrs["dim"])), [np.zeros(0)]
     for number, name in enumerate(names):
         colour, _, marker = style.choose_series_style(number)
         look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": "none"}
@@ -491,7 +493,7 @@ def name_setups(found: xr.Dataset) -> list[str]:
 def _list_setups(found: xr.Dataset) -> list[list[str]]:
     """Return texts such as "epsilon = 0.1" for each setup and each axis with several values."""
     names = [str(name) for name in found["leader"].dims if found.sizes[name] > 1]
-    values = product(*(list_labels(found, name) for name in names))
+    values = product(*(format_coordinates(found, name) for name in names))
     return [[f"{name} = {value}" for name, value in zip(names, each, strict=True)] for each in values]
 
 

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from evogt_study.analysis import runs as study_runs
-from evogt_study.analysis.runs import KEYS, SEED, Numbers, count_runs, list_labels, select_point
+from evogt_study.analysis.runs import KEYS, SEED, Numbers, count_runs, format_coordinates, select_point
 from evogt_study.errors import InputError, name_error
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
@@ -222,7 +222,7 @@ def group_runs(
             kept = np.unique(np.linspace(0, size - 1, most).round().astype(int))
             here = here.isel({name: kept})
             notes.append(f"{len(kept)} of {size:,} values of {name}")
-        axis[role] = AxisRole(name, make_label(here[name]), tuple(list_labels(here, name)))
+        axis[role] = AxisRole(name, make_label(here[name]), tuple(format_coordinates(here, name)))
     order = {name: here.sizes.get(name, 1) for name in (found.get(role, f"no {role}") for role in ROLES)}
     sample = {name: here.sizes[name] for name in over}
     if follower is not None:

@@ -130,13 +130,13 @@ def mark_positions(axes: Axes, positions: Any, width: float) -> None:
 
 def to_drawable(text: str, limit: int = MAX_NAME_CHARACTERS) -> str:
     """Return text from a file without mathematics, and with "?" for characters that the font lacks."""
-    lines = [_replace_unknown(" ".join(line.split())) for line in text.split("\n")]
+    lines = [_replace_missing_glyphs(" ".join(line.split())) for line in text.split("\n")]
     return cut("\n".join(lines), limit).replace("$", r"\$")
 
 
 def parse_label(option: str, text: str) -> str:
     """Return a label with mathematics between dollars.  Raises InputError for invalid mathematics."""
-    line = _replace_unknown(text)
+    line = _replace_missing_glyphs(text)
     try:
         if is_math_text(line):
             MathTextParser("path").parse(line)
@@ -146,7 +146,7 @@ def parse_label(option: str, text: str) -> str:
     return line
 
 
-def _replace_unknown(text: str) -> str:
+def _replace_missing_glyphs(text: str) -> str:
     return "".join(c if ord(c) in _read_font_characters() else "?" for c in escape_text(text))
 
 

@@ -565,7 +565,7 @@ def estimate_work(method: Method, values: Values) -> float | None:
 
 @dataclass(frozen=True)
 class SharedWork:
-    """Number of cases that need a stage for the first time (`first`) and in total (`all`), by estimated work."""
+    """Numbers of cases that need a stage, by estimated work.  `first` counts only cases that need a new result."""
 
     stage: str
     cases: int

@@ -142,7 +142,7 @@ class StudyReader:
         """Convert the values of an axis, which must have different coordinate values.  Raises StudyError."""
         values = self.read_column(name, entries, place)
         seen: dict[Any, Value] = {}
-        for value, label in zip(values, self.find_labels(name, values, place), strict=True):
+        for value, label in zip(values, self.make_coordinate_values(name, values, place), strict=True):
             if label != label:
                 raise place.error(f"`{name}` must be a value other than {label} on an axis")
             if label in seen:
@@ -153,7 +153,7 @@ class StudyReader:
             seen[label] = value
         return values
 
-    def find_labels(self, name: str, values: Sequence[Value], place: SourceLocation) -> list[Any]:
+    def make_coordinate_values(self, name: str, values: Sequence[Value], place: SourceLocation) -> list[Any]:
         """Return the coordinate values of an axis.  Raises StudyError if the result file has no type for the values."""
         try:
             return make_coordinate(values)
@@ -336,11 +336,13 @@ class StudyReader:
         # values that the result file cannot hold together are refused before anything runs
         for axis in space.indices:
             for name, values in axis.parameters.items():
-                self.find_labels(name, values, self.locate(f"{axis.name}.{name}"))
+                self.make_coordinate_values(name, values, self.locate(f"{axis.name}.{name}"))
         for name in (*constants, *space.dependent_parameters):
             values = [rule.set[name] for rule in space.rules if rule.set is not None and name in rule.set]
             values += [constants[name]] if name in constants else []
-            self.find_labels(name, values, self.locate(f"{'constants' if name in constants else 'when'}.{name}"))
+            self.make_coordinate_values(
+                name, values, self.locate(f"{'constants' if name in constants else 'when'}.{name}")
+            )
         if self.table.exclude and not space.count:
             raise self.locate("exclude").error(f"`exclude` must leave at least one case, got none of {size:,} points")
         return space
