@@ -52,16 +52,12 @@ def outputs_of_type(outputs, kind):
 
 def test_the_tutorial_runs_and_shows_progress_and_figures(executed):
     texts = [text for outputs in executed.values() for text in outputs_of_type(outputs, "text/plain")]
-    progress = [text for text in texts if re.match(r"\d+/\d+ runs, ", text)]
+    progress = [text.lstrip("# ") for text in texts if re.match(r"#+ \d+/\d+ runs, ", text)]
     assert [re.sub(r"done in .*", "done", text) for text in progress] == [
         "42/42 runs, 0 failed, done",
         "80/80 runs, 42 reused, 0 failed, done",
         "60/60 runs, 0 failed, done",
     ]
-    bars = [bar for outputs in executed.values() for bar in outputs_of_type(outputs, "text/html") if "<progress" in bar]
-    assert ['max="42" value="42"' in bars[0], 'max="80" value="80"' in bars[1], "firebrick" in "".join(bars)] == [
-        True, True, False,
-    ]  # fmt: skip
     figures = {source: outputs for source, outputs in executed.items() if ".plot(" in source}
     assert len(figures) == 3
     for outputs in figures.values():

@@ -122,10 +122,10 @@ def test_tasks_and_a_command_do_not_compute_at_once(own_study, tmp_path):
     claims = open_claims(claims_folder(tmp_path / "a.nc") / "x")
     with claims.keep_alive():
         assert claims.take(0)
-        with pytest.raises(ResultError, match=r"tasks of `evogt run --task` are computing .* \(1 parts\)"):
+        with pytest.raises(ResultError, match=r"tasks of `evogt run --task` are computing .* \(1 part\)"):
             run_to_file(study, tmp_path / "a.nc")
         found = read_running_study(tmp_path / "a.nc").describe()
-        assert found == "running: tasks of `evogt run --task`, which hold 1 parts"
+        assert found == "running: tasks of `evogt run --task`, which hold 1 part"
     assert not read_running_study(tmp_path / "a.nc").runs
     with lock_result(tmp_path / "a.nc"), pytest.raises(ResultError, match="another process is writing"):
         run_task(study, tmp_path / "a.nc", 1, 2)
