@@ -13,7 +13,7 @@ MEASURED = [each.name for each in RECORDED]
 
 @pytest.mark.parametrize("status", Status)
 def test_the_page_states_the_flag_of_a_status(status):
-    assert f"{status.name} {status.value}" in PAGE
+    assert f"{status.value} ({status.name})" in PAGE
 
 
 @pytest.mark.parametrize("name", [*MEASURED, *RUN_METADATA])
