@@ -176,7 +176,10 @@ def run_all(
     studies: Iterable[Study], folder: Path, *, client: Client | None = None, options: RunOptions = DEFAULTS,
     listener: Listener | None = None,
 ) -> Iterator[Path]:  # fmt: skip
-    """Run several studies in sequence on the same workers.  Yield the path of each complete result in `folder`."""
+    """Run studies in sequence on the same workers, and yield the path of each complete result in `folder`.
+
+    After an error of a study, later studies do not start.
+    """
     paths = {folder / f"{study.name}.nc": study for study in studies}
     for path in paths:
         files.check_result_place(path)

@@ -98,9 +98,12 @@ def _to_citation(deposit: Deposit) -> str:
 
     publication, authors = deposit.publication, []
     for each in publication.creators:
-        family, given = _split_name(each)
-        own: dict[str, Any] = {"family-names": family, "given-names": given} if given else {"name": family}
-        own |= {"orcid": each.orcid and ORCID_ADDRESS + each.orcid, "affiliation": each.affiliation if given else ""}
+        family, given, is_person = _split_name(each)
+        own: dict[str, Any] = {"family-names": family, "given-names": given} if is_person else {"name": family}
+        own |= {
+            "orcid": each.orcid and ORCID_ADDRESS + each.orcid,
+            "affiliation": each.affiliation if is_person else "",
+        }
         authors.append(_drop_empty({**own, "email": each.email}))
     address = "://" in publication.license
     known: dict[str, Any] = {
@@ -134,10 +137,11 @@ def _write_crate(deposit: Deposit, folder: Path) -> None:
         crate.add_file(path, dest_path=name, properties=properties, record_size=True)
     authors = []
     for number, creator in enumerate(publication.creators, 1):
-        family, given = _split_name(creator)
+        family, given, is_person = _split_name(creator)
         known: dict[str, Any] = {"@type": "Organization", "name": family, "email": creator.email}
-        if given:
-            known |= {"@type": "Person", "name": f"{given} {family}", "familyName": family, "givenName": given}
+        if is_person:
+            name = f"{given} {family}".strip()
+            known |= _drop_empty({"@type": "Person", "name": name, "familyName": family, "givenName": given})
         if creator.affiliation:
             affiliation = {"@type": "Organization", "name": creator.affiliation}
             known["affiliation"] = add(f"#affiliation-{number}", affiliation)
@@ -163,10 +167,10 @@ def _drop_empty(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in properties.items() if value}
 
 
-def _split_name(creator: CreatorTable) -> tuple[str, str]:
-    """Split a name "Family, Given" at the comma.  A name without a comma is an organisation."""
-    family, _, given = map(str.strip, creator.name.partition(","))
-    return family, given
+def _split_name(creator: CreatorTable) -> tuple[str, str, bool]:
+    """Split a name "Family, Given", and return True for a person.  A name without a comma is an organisation."""
+    family, comma, given = map(str.strip, creator.name.partition(","))
+    return family, given, bool(comma)
 
 
 def verify_deposit(folder: str | Path, **options: Any) -> Iterator[Verification]:

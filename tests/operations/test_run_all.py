@@ -114,7 +114,7 @@ def test_a_pilot_that_cannot_choose_loses_nothing(own_study, client, tmp_path):
     with pytest.raises(PilotError, match="the pilot cannot choose `gamma`: each of the 2 candidates .* no luck"):
         list(run_all([done, hopeless, long], out, client=client))
     assert [path.name for path in out.glob("*.nc")] == ["done.nc"]
-    # the same call without the study that failed goes on where the others were
+    # without the study that failed, the same call reuses the finished study and computes the study that had not begun
     events = {}
     paths = list(run_all([long, done], out, client=client, listener=lambda event: events.update({event.phase: event})))
     assert [path.stem for path in paths] == ["long", "done"]

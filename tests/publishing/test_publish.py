@@ -20,6 +20,7 @@ PUBLICATION = """
 creators = [
   { name = "Doe, Jane", orcid = "0000-0002-1825-0097", affiliation = "University of Examples" },
   { name = "The Examples Group", email = "group@example.org" },
+  { name = "Plato,", affiliation = "The Academy" },
 ]
 license = "CC-BY-4.0"
 institution = "University of Examples"
