@@ -590,9 +590,10 @@ def check_generators(function: Any, reference: str) -> None:
         elif isinstance(value, FunctionType):
             waiting.extend([*_list_captured(value), (name, vars(value))])
         elif isinstance(value, CACHED_TYPE):  # without its cached values
-            waiting.append((name, value.__wrapped__))
+            waiting.append((name, vars(value)))  # `__wrapped__` and the attributes
         elif isinstance(value, np.ndarray):
             waiting.extend((name, each) for each in (value.ravel().tolist() if value.dtype.hasobject else ()))
+            waiting.append((name, getattr(value, "__dict__", None)))  # of a subclass
         elif not isinstance(value, type) or is_local(sys.modules.get(value.__module__)):
             # compiled functions refer to the namespace of their module
             is_namespace = isinstance(value, dict) and "__builtins__" in value

@@ -229,7 +229,7 @@ def to_record(returned: Any) -> Record:
             if lengths.setdefault(dim, length) != length:
                 other = f"{lengths[dim]} in another variable. Rename one dimension."
                 raise ReturnError(f"the function returned `{name}` with {length} values along {dim}, but {other}")
-    for name in record.variables.keys() & (lengths.keys() | record.coordinates.keys()):
+    for name in (name for name in record.variables if name in lengths or name in record.coordinates):
         kind = "dimension" if name in lengths else "coordinate"
         raise ReturnError(f"the function returned a variable and a {kind} named `{name}`. Rename the {kind}.")
     return Record(record.variables, record.coordinates, record.attributes, tuple(sorted(record.left_out)))

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +110,7 @@ def _merge_runs(sources: Sequence[RunsOfResult], study: Study | None) -> JoinedR
     tables, whole = dict[str, RunTable](), dict[str, xr.Dataset]()
     for phase, plan in plans.items():
         having = [source for source in sources if phase in source.runs]
-        for one, other in combinations(having, 2):
-            _check_equal_runs(plan, one, other)
+        _check_equal_runs(plan, having)
         tables[phase] = RunTable(plan)
         for source in having:  # add up the attempts on different machines
             tables[phase].add(source.runs[phase], replaced=NOT_OK, attempts=np.add)
@@ -148,8 +146,9 @@ def _make_joint_study(sources: Sequence[RunsOfResult]) -> Study:
     data = [source.groups[variables.MAIN] for source in sources]
     planned = [set(each["run_key"].values.ravel().astype(str).tolist()) - {""} for each in data]
     studies = [read_recorded_study(source.path, each) for source, each in zip(sources, data, strict=True)]
+    every = set[str]().union(*planned)
     for study, keys in zip(studies, planned, strict=True):
-        if keys >= set().union(*planned):
+        if keys == every:
             return study
     tables = [parse_toml(study.text) for study in studies]
     axes = [table.pop("axes", {}) for table in tables]
@@ -228,14 +227,22 @@ def _join_choices(study: Study, phase: str, choice: Pilot, sources: Sequence[Run
 
 
 # a run that timed out in one file and is ok in another file is no conflict
-def _check_equal_runs(plan: Plan, one: RunsOfResult, other: RunsOfResult) -> None:
-    """Raise ResultError if two results have different values for the same run."""
+def _check_equal_runs(plan: Plan, sources: Sequence[RunsOfResult]) -> None:
+    """Raise ResultError if a result has other values for a run than the first result with this run."""
+    first = dict[str, tuple[int, int]]()  # number of the first result with each run, and the row of the run there
+    for at, other in enumerate(sources):
+        records, shared = other.runs[plan.phase], dict[int, list[tuple[int, int]]]()
+        for row in np.flatnonzero(np.isin(records.status, list(variables.FINAL_STATUSES))).tolist():
+            owner, before = first.setdefault(records.keys[row], (at, row))
+            if owner != at:
+                shared.setdefault(owner, []).append((before, row))
+        for owner, pairs in shared.items():
+            _compare_shared_runs(plan, sources[owner], other, pairs)
+
+
+def _compare_shared_runs(plan: Plan, one: RunsOfResult, other: RunsOfResult, pairs: list[tuple[int, int]]) -> None:
+    """Raise ResultError if two results have different values for a pair of equal runs."""
     ours, theirs = (each.runs[plan.phase] for each in (one, other))
-    rows, others = (
-        {each.keys[row]: row for row in np.flatnonzero(np.isin(each.status, list(variables.FINAL_STATUSES))).tolist()}
-        for each in (ours, theirs)
-    )
-    pairs = [(row, others[key]) for key, row in rows.items() if key in others]
     for found in compare_runs(ours, theirs, pairs):
         a, b = pairs[found.pairs[0]]
         index = next(case.index for case in plan.cases() if case.key == ours.keys[a])

@@ -180,9 +180,13 @@ def run_all(
 
     After an error of a study, later studies do not start.
     """
-    paths = {folder / f"{study.name}.nc": study for study in studies}
-    for path in paths:
+    paths = dict[Path, Study]()
+    for study in studies:
+        path = folder / f"{study.name}.nc"
+        if path in paths:
+            raise errors.InputError(f"`studies` must have different names, got {study.name!r} twice")
         files.check_result_place(path)
+        paths[path] = study
     with open_executor(options, client) as executor:
         for path, study in paths.items():
 

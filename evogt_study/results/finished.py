@@ -16,7 +16,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, PilotError, ResultError, StoreWarning, StudyError, warn
-from evogt_study.methods.code import find_declared_code
+from evogt_study.methods.code import UserCode, find_declared_code
 from evogt_study.results import netcdf
 from evogt_study.results.dataset import DECLARATION, make_global_attributes, to_dataset, to_records
 from evogt_study.results.index import Index, check_file, list_shards, read_index, read_shard, write_shard
@@ -145,11 +145,11 @@ RunSource = ResultFile | ShardFolder  # a place with finished runs of any study
 
 def find_sources(place: Path, result: Path | None = None) -> Iterator[RunSource]:
     """Yield the sources at a result, a store or a folder, except the files of `result`.  Raises InputError."""
-    if result is None and not place.exists():
+    if result is None and not (place.is_file() or place.is_dir()):
         raise InputError(f"`reuse_from` must be an existing result or a folder of results, got {place}")
     own = () if result is None else {path.resolve() for path in (result, shard_folder(result), store_folder(result))}
     is_folder = place.is_dir() and place.suffix not in files.FOLDERS_OF_SHARDS
-    paths = sorted(place.glob("[!.]*")) if is_folder else [place]
+    paths = sorted(path for path in place.iterdir() if not path.name.startswith(".")) if is_folder else [place]
     for path in (path for path in paths if path.resolve() not in own):  # a link to the result is the result
         if path.suffix in files.FOLDERS_OF_SHARDS and path.is_dir():
             yield ShardFolder(path)
@@ -331,11 +331,20 @@ def with_recorded_code(study: Study, path: Path) -> Study:
     declaration = _read_earlier(study, path, check=False)[1].get("code", "")
     if not declaration:
         return study
+
+    def use_recorded_fingerprint(code: UserCode) -> UserCode:
+        known = parse_json(declaration)["codes"]
+        if any(each["fingerprint"] == code.fingerprint for each in known.values()):
+            return code  # unchanged, perhaps with another number
+        found = find_declared_code(code.reference, Path(), declaration)
+        name, names = code.reference.partition(" (")[0], ([*known], [each.reference for each in study.spec.codes])
+        if code.is_pickled and any(sum(each.partition(" (")[0] == name for each in some) > 1 for some in names):
+            raise StudyError(f"several functions have the name `{name}`. Give them different names")
+        return replace(code, recorded=found.fingerprint)
+
     try:
-        return study.replace_codes(
-            lambda code: replace(code, recorded=find_declared_code(code.reference, Path(), declaration).fingerprint)
-        )
-    except StudyError as error:
+        return study.replace_codes(use_recorded_fingerprint)
+    except (StudyError, ValueError, LookupError, TypeError, AttributeError) as error:  # also for a changed result
         raise ResultError(f"cannot reuse runs of older code: {error}") from None
 
 

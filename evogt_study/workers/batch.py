@@ -49,6 +49,7 @@ MAX_OUTPUT_LINES, MAX_OUTPUT_CHARACTERS = 4, 240
 """Largest number of output lines, and of output characters, in the message of a failed run."""
 IDLE_SECONDS = 60.0  # seconds after which a runner ends if it receives no batch
 MIN_DESCRIPTORS = 8  # number of file descriptors that a run needs
+MAX_UNCHECKED_RUNS = 4  # maximum number of runs between two checks of all these descriptors
 OOM_SCORE = 500  # value of oom_score_adj for Linux.  If memory is short, Linux ends a run and not the study
 _Row = tuple[Status, str, Record | None, str, float]  # status, message, record, output and seconds of a run
 
@@ -212,6 +213,7 @@ class RunSurroundings:
         self.environment_data: dict[Any, Any] = vars(os.environ)["_data"]
         self.environment_before = dict(self.environment_data)
         self.output, self.streams = -1 if state is None else os.dup(1), [sys.stdout, sys.stderr]
+        self.free, self.unchecked = (-1, (0, 0)), 0
 
     def end(self) -> str:
         """Restore the surroundings after a run.  In a runner, return the output of the run."""
@@ -239,12 +241,21 @@ class RunSurroundings:
         """Return True if the next run can open files.  In a runner, an earlier run may have used all descriptors."""
         if self.state is None:
             return True
-        try:
-            lowest = os.dup(self.descriptor)
-            os.close(lowest)
+        found = list[int]()
+        try:  # all descriptors only if the lowest one or the limit has changed, because this takes 10 us
+            found.append(os.dup(self.descriptor))
+            free = found[0], resource.getrlimit(resource.RLIMIT_NOFILE)
+            self.unchecked += 1
+            if free != self.free or self.unchecked == MAX_UNCHECKED_RUNS:
+                for _ in range(MIN_DESCRIPTORS - 1):
+                    found.append(os.dup(self.descriptor))  # an error must leave the open ones in the list
+                self.free, self.unchecked = free, 0
         except OSError:
             return False
-        return lowest + MIN_DESCRIPTORS <= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        finally:
+            for number in found:
+                os.close(number)
+        return True
 
 
 def _open_stream(descriptor: int) -> TextIO:

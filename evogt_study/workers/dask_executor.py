@@ -21,7 +21,7 @@ import uuid
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -34,7 +34,6 @@ from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin
 from distributed.comm.core import connect
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
-from distributed.utils import silence_logging_cmgr
 from distributed.worker import Worker
 
 from evogt_study.errors import EvogtError, InputError, SweepError, shorten
@@ -193,11 +192,20 @@ def defer_signals() -> Iterator[None]:
             signal.raise_signal(arrival)
 
 
-def quiet_dask_logging() -> AbstractContextManager[None]:
+@contextmanager
+def quiet_dask_logging() -> Iterator[None]:
     """Limit Dask's log to critical messages, because the study itself reports a lost connection."""
     # permanent, because the thread of a cluster may report a closed connection after an interrupt
     logging.getLogger("distributed.batched").setLevel(logging.WARNING)
-    return silence_logging_cmgr(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 # --- on a worker ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-import threading
 import time
 import uuid
 from collections import defaultdict, deque
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import ResultError, SweepError
+from evogt_study.errors import ResultError
 from evogt_study.results.finished import ShardFolder
 from evogt_study.results.table import RunTable
 from evogt_study.schema.records import Case, Needs, RunRecords, concatenate_records
@@ -128,29 +127,24 @@ class DaskExecutor(Executor):
         self.client: Any = client
         self.options, self.print_line, self.name = options, print_line, f"evogt-{uuid.uuid4().hex}"
         self.n_spare = -1  # before the connection
-        self._closing, self._is_closed, self._lock = ExitStack(), False, threading.Lock()
+        self._closing = ExitStack()
 
     def compute_cases(
         self, plan: Plan, trials: Sequence[Case], cases: Iterator[Case], n_cases: int
     ) -> Iterator[RunRecords]:
         """Yield the records of the trials and the cases, as `Executor.compute` does."""
-        with self._lock:
-            if self._is_closed:
-                raise SweepError("stopped because another study could not continue. Finished runs are kept.")
-            if self.client is None:
-                prestart_runner()  # the runner imports while this process imports Dask (0.3 s)
-            from evogt_study.workers.dask_executor import PlanBatches, prepare_workers
+        if self.client is None:
+            prestart_runner()  # the runner imports while this process imports Dask (0.3 s)
+        from evogt_study.workers.dask_executor import PlanBatches, prepare_workers
 
-            if self.n_spare < 0:
-                made = prepare_workers(self.client, self.options, self.name)
-                self.client, self.n_spare = self._closing.enter_context(made)
+        if self.n_spare < 0:
+            made = prepare_workers(self.client, self.options, self.name)
+            self.client, self.n_spare = self._closing.enter_context(made)
         return PlanBatches(self, plan, trials, cases, n_cases).compute()
 
     def close(self) -> None:
-        """Close the cluster, also while studies compute with this cluster."""
-        with self._lock:
-            self._is_closed = True
-            self._closing.close()
+        """Close the cluster."""
+        self._closing.close()
 
 
 class BatchSize:

@@ -364,8 +364,9 @@ def borrow_runner() -> Iterator[Runner]:
 @atexit.register
 def end_idle_runners() -> None:
     """End all idle runners."""
-    while _idle:
-        _idle.pop().end()
+    with _idle_lock:
+        while _idle:
+            _idle.pop().end()
 
 
 # --- messages between a runner and its supervisor ---------------------------------------------------------------------

@@ -26,7 +26,8 @@ def handle_signals(time_limit: str | None = None, *, waits: bool = False) -> Ite
     Use this context manager in the main thread.  Raises InputError if `time_limit` is not a valid time.
     """
     limit, arrived = 0.0 if time_limit is None else parse_seconds(time_limit), list[int]()
-    reason = f"stopped at the time limit of {time_limit}{' s' if (time_limit or '')[-1:].isdigit() else ''}"
+    unit = " s" if re.fullmatch(r"[\d.]+", time_limit or "") else ""  # and not for H:M:S
+    reason = f"stopped at the time limit of {time_limit}{unit}"
 
     def check() -> None:
         if arrived:

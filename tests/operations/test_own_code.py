@@ -87,6 +87,28 @@ def test_what_is_computed_again(executed, folder, name):
     assert verify(folder / "own.nc", rerun=3).findings == ()
 
 
+def _make_power(k):
+    return lambda x, seed: float(x**k + seed)
+
+
+@pytest.mark.filterwarnings("ignore::evogt_study.errors.StoreWarning")
+def test_older_code_of_functions_with_one_name_is_never_mixed_up(tmp_path):
+    def study(**powers):
+        methods = {name: _make_power(k) for name, k in powers.items()}
+        return evs.Study(axes={"method": methods, "x": [2, 3], "seed": [0]}, name="powers")
+
+    options = {"output": tmp_path / "powers.nc", "reuse_old_code": True, "workers": 0}
+    evs.run(study(a=1, b=3), output=tmp_path / "powers.nc", workers=0)
+    for powers in ({"b": 3, "a": 1}, {"b": 3}):  # the number behind a name depends on the order
+        found = evs.run(study(**powers), **options)
+        assert found["value"].squeeze("seed").values.tolist() == [[2.0**k, 3.0**k] for k in powers.values()]
+    with pytest.raises(ResultError, match="several functions have the name .* Give them different names"):
+        evs.run(study(a=1, b=3), **options)  # the result has only b
+    evs.run(study(a=1, b=3), output=tmp_path / "powers.nc", workers=0)
+    with pytest.raises(ResultError, match="several functions have the name"):
+        evs.run(study(a=2), **options)
+
+
 def test_runs_of_older_code_are_reused_if_the_user_says_so(executed, folder):
     executed(folder)
     before = read_study(folder / "own.nc").error.values

@@ -10,7 +10,7 @@ import xarray as xr
 from helpers import read_study, same_numbers
 
 import evogt_study as evs
-from evogt_study.errors import PilotError, ResultError
+from evogt_study.errors import InputError, PilotError, ResultError
 from evogt_study.operations.run import run_all
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status, to_status
@@ -51,6 +51,11 @@ def studies(small_study, own_study):
         own_study(SLEEPY, WITH_PILOT, name="piloted"),
         Study.from_text(small_study.replace('"small"', '"other"').replace("gamma = 2", "gamma = 3")),
     ]
+
+
+def test_studies_of_one_name_are_refused(small_study, tmp_path):
+    with pytest.raises(InputError, match="`studies` must have different names, got 'small' twice"):
+        next(run_all([Study.from_text(small_study)] * 2, tmp_path))
 
 
 @pytest.mark.long

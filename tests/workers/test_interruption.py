@@ -68,7 +68,7 @@ def test_a_signal_that_is_noted_ends_the_body_where_it_asks_and_a_second_one_at_
     with pytest.raises(KeyboardInterrupt, match="terminated"):
         noted(done)
     assert done
-    with pytest.raises(KeyboardInterrupt, match=r"stopped at the time limit of 0\.01"):
+    with pytest.raises(KeyboardInterrupt, match=r"stopped at the time limit of 0\.01 s"):
         out_of_time()
     with pytest.raises(KeyboardInterrupt, match="terminated"):
         terminated_twice()

@@ -25,7 +25,7 @@ from evogt_study.schema.variables import to_status
 from evogt_study.workers.runner import RunOptions
 
 BEHAVIOUR = '''
-import ctypes, multiprocessing, os, random, resource, signal, subprocess, sys, threading, time
+import contextlib, ctypes, multiprocessing, os, random, resource, signal, subprocess, sys, threading, time
 import numpy as np
 
 kept = []
@@ -99,6 +99,16 @@ def leaking(x):
     resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))
     kept.append(os.open(os.devnull, os.O_RDONLY))
     return len(kept)
+
+def leaves_a_hole(x):
+    with open(os.devnull), open(os.devnull):  # what every run needs
+        if x == 0:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))
+            with contextlib.suppress(OSError):
+                while True:
+                    kept.append(os.open(os.devnull, os.O_RDONLY))
+            os.close(kept.pop())
+        return x
 
 def draws(x, seed, rng):
     return {"given": rng.normal(), "python": random.random(), "numpy": np.random.normal()}
@@ -217,7 +227,7 @@ def test_a_result_that_cannot_be_returned_is_a_failed_run(compute):
     assert "Unable to allocate 128. TiB" in ds.run_message.values[2]
 
 
-@pytest.mark.parametrize(("name", "count"), [("without_files", 8), ("leaking", 400)])
+@pytest.mark.parametrize(("name", "count"), [("without_files", 8), ("leaking", 400), ("leaves_a_hole", 40)])
 def test_runs_that_use_up_the_file_descriptors_cost_a_process_and_no_run(compute, name, count):
     ds = compute(name, count)
     assert counts(ds) == {"ok": count}, set(ds.run_message.values.tolist())

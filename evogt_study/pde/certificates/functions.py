@@ -430,12 +430,7 @@ class TimeRule:
     @staticmethod
     def between(knots: Array) -> TimeRule:
         """Return a rule with `N_GAUSS_POINTS` points between knots, and a coarser rule without the outermost points."""
-        nodes, weights = QuadratureRule("gauss_legendre", N_GAUSS_POINTS).on_unit_interval
-        lengths, inner, coarse = np.diff(knots)[:, None], nodes[1:-1], np.zeros(N_GAUSS_POINTS)
-        powers = np.arange(len(inner))
-        coarse[1:-1] = np.linalg.solve(inner ** powers[:, None], 1.0 / (powers + 1.0))
-        times = np.append(knots[:-1, None] + lengths * nodes, knots[-1])
-        return TimeRule(times, np.append(lengths * weights, 0.0), np.append(lengths * coarse, 0.0))
+        return _make_rule_between(tuple(knots.tolist()))
 
     @staticmethod
     @lru_cache(maxsize=8)  # all runs of a study share the rule
@@ -446,6 +441,18 @@ class TimeRule:
         coarse[1::2] = np.concatenate([GAUSS_WEIGHTS[:-1], GAUSS_WEIGHTS[::-1]])
         times = final_time * np.append(nodes, 1.0)
         return TimeRule(times, final_time / 2.0 * np.append(weights, 0.0), final_time / 2.0 * np.append(coarse, 0.0))
+
+
+# all runs of a study share the rule, which takes a twentieth of the time of a certificate
+@lru_cache(maxsize=8)
+def _make_rule_between(times: tuple[float, ...]) -> TimeRule:
+    knots = np.array(times)
+    nodes, weights = QuadratureRule("gauss_legendre", N_GAUSS_POINTS).on_unit_interval
+    lengths, inner, coarse = np.diff(knots)[:, None], nodes[1:-1], np.zeros(N_GAUSS_POINTS)
+    powers = np.arange(len(inner))
+    coarse[1:-1] = np.linalg.solve(inner ** powers[:, None], 1.0 / (powers + 1.0))
+    points = np.append(knots[:-1, None] + lengths * nodes, knots[-1])
+    return TimeRule(points, np.append(lengths * weights, 0.0), np.append(lengths * coarse, 0.0))
 
 
 @lru_cache(maxsize=16)  # certificates of one problem use several grids

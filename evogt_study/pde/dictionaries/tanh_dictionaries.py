@@ -348,17 +348,21 @@ class TanhFeatures:
     def values(self, nodes: Array) -> Array:
         """Return psi at `nodes`, (Q, d) -> (Q, N)."""
         values = np.empty((len(nodes), self.count))
-        for block, s in self._evaluate_first_layer(nodes):
+        for block, s in self._evaluate_first_layer(nodes, None if self.weights else values):
             for weight in self.weights:
                 s = np.tanh(s @ weight.T)
-            values[block] = s
+            if self.weights:
+                values[block] = s
         return values
 
     def first_order(self, nodes: Array) -> FirstOrder:
         """Return psi and its first derivatives at `nodes` (Q, d), by the chain rule (eq:tanh_chain_compact)."""
         value, directions = np.empty((len(nodes), self.count)), self.affine.slopes.T
         slopes = np.empty((len(directions) if self.weights else 1, *value.shape))
-        for block, s in self._evaluate_first_layer(nodes):
+        for block, s in self._evaluate_first_layer(nodes, None if self.weights else value):
+            if not self.weights:
+                np.subtract(1.0, np.multiply(s, s, out=slopes[0, block]), out=slopes[0, block])
+                continue
             gradient = _compute_slope(s)
             for layer, weight in enumerate(self.weights):
                 if layer == 0:  # one product for all directions
@@ -380,11 +384,11 @@ class TanhFeatures:
             jet = _apply_tanh(np.tanh(value), gradient, hessian)
         return jet
 
-    def _evaluate_first_layer(self, nodes: Array) -> Iterator[tuple[slice, Array]]:
-        """Yield each block of nodes with the values of the first layer, (rows, N1)."""
+    def _evaluate_first_layer(self, nodes: Array, out: Array | None = None) -> Iterator[tuple[slice, Array]]:
+        """Yield each block of nodes with the values of the first layer (rows, N1), which are part of `out` if given."""
         write_block, width = self.affine.tanh(nodes), len(self.affine.slopes)
         for block in split_nodes(len(nodes), (width, *map(len, self.weights))):
-            yield block, write_block(block, np.empty((block.stop - block.start, width)))
+            yield block, write_block(block, np.empty((block.stop - block.start, width)) if out is None else out[block])
 
     @property
     def strip(self) -> float:

@@ -263,6 +263,12 @@ class FieldCase(ProblemCase):
         return (*errors, *own, *cls.SCALARS)
 
     @property
+    def observed(self) -> Any:
+        """Time grid of the case.  Without recorded arrays, the errors need only the final time."""
+        times = self.method.output.times if self.method.output.record else 2
+        return make_time_grid(self.given.final_time, self.given.dt, times)
+
+    @property
     def newton(self) -> tuple[float, bool]:
         """Tolerance of Newton's method, and True if the method keeps its factorisation from step to step."""
         newton = self.given.newton or Newton()

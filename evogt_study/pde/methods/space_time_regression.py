@@ -36,6 +36,7 @@ from evogt_study.pde.methods.problem_method import BaselineCase
 from evogt_study.pde.numerics import Array, Quadrature, TimeGrid
 from evogt_study.pde.problems.expressions import COORDINATES, TIME, make_space_time_function
 from evogt_study.pde.problems.formula_problem import FormulaProblem, derive_terms
+from evogt_study.pde.problems.terms import GridTable
 from evogt_study.schema.parameters import Parameter, integer, real
 from evogt_study.schema.records import Record
 
@@ -72,6 +73,8 @@ class StrongForm:
 
 def derive_strong_form(statement: FormulaProblem, values: Mapping[str, Any]) -> StrongForm:
     """Return the strong form of a formula problem for the parameter `values`, by symbolic differentiation."""
+    if isinstance(statement.diffusion, GridTable):
+        raise ProblemError("`diffusion` must be a formula for a residual in strong form, got a table")
     problem, data = statement(**values), derive_terms(statement)
     # u_0 has no time derivative, so its manufactured source is -div(a grad u_0)
     residual = data.source - data.derive_source(data.initial.subs(TIME, 0))

@@ -286,7 +286,7 @@ def make_field_problem(given: Mapping[str, Any]) -> FieldProblem | None:
 
 def _has_names(formulas: Any, names: tuple[str, ...]) -> bool:
     """Return True if a formula, in nested lists or mappings, contains one of the names."""
-    return not set(names).isdisjoint(re.findall(r"[A-Za-z]\w*", str(formulas).replace("\\n", " ")))
+    return not set(names).isdisjoint(re.findall(r"[A-Za-z]\w*", re.sub(r"\\[nrt]", " ", str(formulas))))
 
 
 def _read_field(name: str, given: Any) -> Field:

@@ -58,3 +58,18 @@ def test_a_table_gives_what_its_formula_gives(tmp_path, dimension):
     assert evs.run(evs.Study.from_file(tmp_path / "table.toml"), workers=0).run_key.values != data.run_key.values
     with evs.open(path) as stored:
         np.testing.assert_array_equal(stored.field.values, data.field.values)
+
+
+@pytest.mark.parametrize(("method", "more"), [("space_time_regression", ""), ("discrete_time_rfm", "dt = 0.05, ")])
+def test_methods_that_differentiate_the_diffusion_refuse_a_table(tmp_path, method, more):
+    write_table(tmp_path / "field.csv", 1, lambda x: 1.0 + x)
+    text = f"""
+name = "table"
+method = "{method}"
+problem = {{ dimension = 1, initial = "sin(pi*x)", diffusion = "field.csv" }}
+axes = {{ seed = [0] }}
+constants = {{ dictionary = "transnet", N = 8, gamma = 2, points = 9, {more}validation = 8, final_time = 0.1 }}
+"""
+    (tmp_path / "table.toml").write_text(text)
+    with pytest.raises(evs.errors.StudyError, match="`diffusion` must be a formula"):
+        evs.Study.from_file(tmp_path / "table.toml")
